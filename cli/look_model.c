@@ -31,21 +31,22 @@ static fv_status watch(look_work *w, const char *sites)
 {
     fv_ctx *ctx = w->ctx;
     const fv_transformer_config *c = fv_transformer_settings(w->t);
-    const fv_capture capture = {.sites = sites,
-                                .options = {.top = w->mode == LOOK_TOP ? cli_int(w->call, "top") : 0,
-                                         .summary = w->mode == LOOK_ENTROPY,
-                                         .saved = true},
-                                .on_weights = look_take,
-                                .user = w};
+    const fv_capture capture = {
+        .sites = sites,
+        .options = {.top = w->mode == LOOK_TOP ? cli_int(w->call, "top") : 0,
+                    .summary = w->mode == LOOK_ENTROPY,
+                    .saved = true},
+        .on_weights = look_take,
+        .user = w};
     const fv_pass pass = {.capture = &capture};
     fv_status status = FV_OK;
     const bool given = cli_given(w->call, "ids");
     fv_token_rows source = {0}, target = {0};
     if (given) {
-        source = (fv_token_rows){.ids = cli_load_ids(ctx, w->call, "ids", &status),
-                                 .mask = cli_load_ids(ctx, w->call, "mask", &status),
-                                 .types = cli_load_ids(ctx, w->call, "type-ids", &status)};
-        target.ids = cli_load_ids(ctx, w->call, "decoder-ids", &status);
+        source = (fv_token_rows){.ids = cli_load_i64_option(ctx, w->call, "ids", &status),
+                                 .mask = cli_load_i64_option(ctx, w->call, "mask", &status),
+                                 .types = cli_load_i64_option(ctx, w->call, "type-ids", &status)};
+        target.ids = cli_load_i64_option(ctx, w->call, "decoder-ids", &status);
     } else {
         source = rows_of(w, &w->source);
         if (w->target.count) target = rows_of(w, &w->target);

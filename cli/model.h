@@ -40,7 +40,8 @@ fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code);
 int cli_run_ids(const cli_call *call);
 /* The array of an option's file as i64 [batch, n]; NULL where the option is not given or *status is
  * not FV_OK. */
-fv_tensor *cli_load_ids(fv_ctx *ctx, const cli_call *call, const char *option, fv_status *status);
+fv_tensor *cli_load_i64_option(fv_ctx *ctx, const cli_call *call, const char *option,
+                               fv_status *status);
 
 /* ---- progress -------------------------------------------------------------------- */
 

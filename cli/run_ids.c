@@ -8,7 +8,8 @@
 #include "model.h"
 #include "output.h"
 
-fv_tensor *cli_load_ids(fv_ctx *ctx, const cli_call *call, const char *option, fv_status *status)
+fv_tensor *cli_load_i64_option(fv_ctx *ctx, const cli_call *call, const char *option,
+                               fv_status *status)
 {
     const char *path = cli_text(call, option);
     fv_npy *file = NULL;
@@ -27,8 +28,8 @@ static fv_tensor *logits_of_encoder(fv_ctx *ctx, const fv_transformer *t, const 
 {
     const fv_transformer_config *cfg = fv_transformer_settings(t);
     fv_tensor *states = fv_transformer_encode(ctx, t, rows, NULL);
-    return cfg->labels > 0 && !cfg->words ? fv_transformer_labels(ctx, t, rows, states, NULL)
-                                          : fv_transformer_logits(ctx, t, states);
+    return cfg->labels > 0 && !cfg->mlm_head ? fv_transformer_labels(ctx, t, rows, states, NULL)
+                                             : fv_transformer_logits(ctx, t, states);
 }
 
 static fv_tensor *logits_of(fv_ctx *ctx, const fv_transformer *t, const fv_token_rows *rows,
@@ -42,8 +43,7 @@ static fv_tensor *logits_of(fv_ctx *ctx, const fv_transformer *t, const fv_token
     return fv_transformer_logits(ctx, t, fv_transformer_decode(ctx, t, target, memory, rows, NULL));
 }
 
-/* Checks the options for this model. */
-static int check(const cli_call *call, const fv_transformer *t)
+static int check_options(const cli_call *call, const fv_transformer *t)
 {
     if (!t) {
         cli_error("run: --ids is for Transformers; %s is another kind of model", call->words[0]);
@@ -63,13 +63,13 @@ static int check(const cli_call *call, const fv_transformer *t)
     return CLI_DONE;
 }
 
-static fv_status pass(fv_ctx *ctx, const cli_call *call, const fv_transformer *t)
+static fv_status write_logits(fv_ctx *ctx, const cli_call *call, const fv_transformer *t)
 {
     fv_status status = FV_OK;
-    const fv_token_rows rows = {.ids = cli_load_ids(ctx, call, "ids", &status),
-                                .types = cli_load_ids(ctx, call, "type-ids", &status),
-                                .mask = cli_load_ids(ctx, call, "mask", &status)};
-    const fv_token_rows target = {.ids = cli_load_ids(ctx, call, "decoder-ids", &status)};
+    const fv_token_rows rows = {.ids = cli_load_i64_option(ctx, call, "ids", &status),
+                                .types = cli_load_i64_option(ctx, call, "type-ids", &status),
+                                .mask = cli_load_i64_option(ctx, call, "mask", &status)};
+    const fv_token_rows target = {.ids = cli_load_i64_option(ctx, call, "decoder-ids", &status)};
     if (status != FV_OK) return status;
     fv_tensor *logits = logits_of(ctx, t, &rows, &target);
     return fv_npy_save(ctx, logits, cli_text(call, "logits"));
@@ -87,10 +87,10 @@ int cli_run_ids(const cli_call *call)
     if (!ctx) return code;
     fv_status status = fv_model_map(ctx, call->words[0], &model);
     code = CLI_DONE;
-    if (status == FV_OK) code = check(call, fv_model_transformer(model));
+    if (status == FV_OK) code = check_options(call, fv_model_transformer(model));
     if (status == FV_OK && code == CLI_DONE) {
         fv_no_grad_begin(ctx);
-        status = pass(ctx, call, fv_model_transformer(model));
+        status = write_logits(ctx, call, fv_model_transformer(model));
         fv_no_grad_end(ctx);
     }
     if (status != FV_OK) code = cli_library_error("run", ctx, status);

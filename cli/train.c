@@ -18,19 +18,20 @@ static bool default_folder(char out[CLI_PATH_BYTES], const char *recipe, bool sm
 
 /* ---- the run ------------------------------------------------------------------------ */
 
-static void print_loaded(const fv_loaded *l)
+static void print_loaded(const fv_init_report *l)
 {
     if (l->loaded == 0) return;
     if (l->random == 0)
         cli_note("all %lld tensors loaded from the checkpoint", (long long)l->loaded);
     else
         cli_note("%lld tensors loaded from the checkpoint; %lld initialised randomly: %s%s",
-                 (long long)l->loaded, (long long)l->random, l->names, l->more ? ", ..." : "");
+                 (long long)l->loaded, (long long)l->random, l->names,
+                 l->names_truncated ? ", ..." : "");
 }
 
 static void print_data(const fv_run *run)
 {
-    const fv_loaded loaded = fv_run_loaded(run);
+    const fv_init_report loaded = fv_run_init_report(run);
     const char *report = fv_run_report(run);
     print_loaded(&loaded);
     if (*report) cli_note("%s", report);

@@ -184,7 +184,7 @@ static void what_config_json_cannot_express_is_refused(void)
     fv_transformer_config c;
     fv_transformer_config_init(&c, sizeof c, FV_FAMILY_GPT2);
     c.vocabulary = 10;
-    c.post = true;
+    c.post_norm = true;
     CHECK_EQ(fv_transformer_config_save(ctx, &c, folder_path("config.json")), FV_ERR_ARGUMENT);
     CHECK(strstr(fv_ctx_message(ctx), "'post'") != NULL);
     CHECK_EQ(folder_count(".json"), 0);
@@ -192,7 +192,7 @@ static void what_config_json_cannot_express_is_refused(void)
     fv_transformer_config back;
     CHECK_OK(ctx, fv_transformer_config_save(ctx, &c, folder_path("config.json")));
     CHECK_OK(ctx, fv_transformer_config_load(ctx, folder_path("config.json"), &back));
-    CHECK(back.post && back.act == FV_ACT_GELU_TANH && back.positions == FV_POSITION_LEARNED);
+    CHECK(back.post_norm && back.act == FV_ACT_GELU_TANH && back.positions == FV_POSITION_LEARNED);
     folder_remove();
     values_end(&ctx);
 }
@@ -211,7 +211,7 @@ static void our_own_family_is_kept(void)
     c.heads = 2;
     c.hidden = 20;
     c.encoder_layers = c.decoder_layers = 1;
-    c.post = false;
+    c.post_norm = false;
     c.final_norm = c.embedding_norm = c.gated = true;
     c.tied = false;
     c.target_vocabulary = 205;

@@ -116,11 +116,11 @@ static void packed_documents(void)
         alone[i] = fv_mha_run(ctx, &heads, &one, NULL);
         angles[i] = fv_rotary_table(ctx, FV_F32, &cfg.rotary, 0, begin[i + 1] - begin[i]);
     }
-    fv_mha_input in = {.x = x, .angles = fv_concat(ctx, DOCUMENTS, angles, 1)};
+    fv_mha_input in = {.x = x, .rotary_table = fv_concat(ctx, DOCUMENTS, angles, 1)};
     in.q_begin = in.k_begin = indices_of(ctx, begin, DOCUMENTS + 1);
     fv_tensor *expected = fv_concat(ctx, DOCUMENTS, alone, 1);
     CHECK(tensor_distance(ctx, fv_mha_run(ctx, &heads, &in, NULL), expected) < 1e-6);
-    in.angles = NULL; /* or run on: only differences count, up to rounding */
+    in.rotary_table = NULL; /* or run on: only differences count, up to rounding */
     CHECK(tensor_distance(ctx, fv_mha_run(ctx, &heads, &in, NULL), expected) < 1e-5);
     in.q_begin = in.k_begin = NULL; /* one document */
     CHECK(tensor_distance(ctx, fv_mha_run(ctx, &heads, &in, NULL), expected) > 1e-3);

@@ -206,7 +206,7 @@ static void check_torch_block(const char *layer, bool post, fv_act act)
     cfg.self.attention.rule.causal = FV_CAUSAL_TOP_LEFT;
     cfg.ff.hidden = 12;
     cfg.ff.act = act;
-    cfg.post = post;
+    cfg.post_norm = post;
     fv_block block;
     CHECK_OK(ctx, fv_block_create(b.params, "", &cfg, &block));
     CHECK_EQ(fv_params_count(b.params), PARAMETERS);

@@ -118,7 +118,7 @@ static void rotary_stretches_long_waves(void)
     fv_rotary_config_init(&cfg, sizeof cfg, 8);
     cfg.base = 500000;
     fv_tensor *plain = fv_rotary_table(ctx, FV_F64, &cfg, 1, 1);
-    cfg.factor = 8;
+    cfg.llama3_factor = 8;
     cfg.low_freq = 1;
     cfg.high_freq = 4;
     cfg.original = 8192;

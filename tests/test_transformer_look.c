@@ -97,9 +97,10 @@ static fv_status keep(void *user, fv_ctx *ctx, const fv_site_weights *site)
 static void pass_keeping(small *s, const fv_token_rows *target, const fv_token_rows *source,
                          kept_maps *kept)
 {
-    const fv_capture capture = {.options = {.weights = kept->length == 0, .saved = kept->length > 0},
-                                .on_weights = keep,
-                                .user = kept};
+    const fv_capture capture = {
+        .options = {.weights = kept->length == 0, .saved = kept->length > 0},
+        .on_weights = keep,
+        .user = kept};
     const fv_pass pass = {.capture = &capture};
     fv_tensor *memory = fv_transformer_encode(s->ctx, s->t, source, &pass);
     fv_transformer_decode(s->ctx, s->t, target, memory, source, &pass);
@@ -221,7 +222,7 @@ static void counts_are_the_published_ones(void)
         c.hidden = models[i].hidden;
         c.vocabulary = models[i].vocabulary;
         if (c.family == FV_FAMILY_BERT) { /* the bare model, as it is counted */
-            c.words = c.logits_bias = false;
+            c.mlm_head = c.logits_bias = false;
             c.pooler = true;
         }
         CHECK_OK(ctx, fv_params_create_plan(ctx, &plan));
@@ -272,8 +273,8 @@ static void settings_are_checked(void)
     REFUSE(FV_FAMILY_LLAMA, c.gated = false, "without gates");
     REFUSE(FV_FAMILY_LLAMA, c.positions = FV_POSITION_LEARNED, "learned positions");
     REFUSE(FV_FAMILY_MARIAN, c.final_norm = true, "a last norm");
-    REFUSE(FV_FAMILY_MARIAN, c.words = true, "a head for words");
-    REFUSE(FV_FAMILY_FOVEA, c.words = true, "heads of encoders");
+    REFUSE(FV_FAMILY_MARIAN, c.mlm_head = true, "a head for words");
+    REFUSE(FV_FAMILY_FOVEA, c.mlm_head = true, "heads of encoders");
     REFUSE(FV_FAMILY_BERT, (c.labels = 3, c.pooler = c.next_sentence = false), "need the pooler");
     REFUSE(FV_FAMILY_T5, c.relative_max_distance = 1, "buckets");
     REFUSE(FV_FAMILY_T5, c.dropout = 1, "dropout is 1");

@@ -57,7 +57,7 @@ static bool kwt_load(kwt *m, const char *path)
     fv_block_config cfg;
     fv_block_config_init(&cfg, sizeof cfg, WIDTH, 1);
     cfg.names = &names;
-    cfg.post = true;
+    cfg.post_norm = true;
     cfg.eps = 1e-6;
     cfg.self.bias = false;
     cfg.ff.act = FV_ACT_GELU_TANH;

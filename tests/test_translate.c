@@ -255,7 +255,7 @@ static void training_begins_from_another(void)
         CHECK_OK(ctx, fv_run_create(ctx, recipe, folder_of("begun"), NULL, NULL, &run));
         const fv_params *old = fv_model_params(from);
         const fv_params *now = fv_model_params(fv_run_model(run));
-        const fv_loaded taken = fv_run_loaded(run);
+        const fv_init_report taken = fv_run_init_report(run);
         CHECK_EQ(taken.loaded, fv_params_count(old));
         CHECK(taken.random > 0);
         for (int p = 0; p < fv_params_count(old); p++)

@@ -1,5 +1,7 @@
 /*
- * fovea/attention.h: attention over tensors, differentiable. Three levels, each a plain call:
+ * fovea/attention.h: attention over tensors, differentiable. Prefixes: fv_attn_ are the raw kernels
+ * (fovea/attention_kernels.h), fv_attend is the op, fv_attention_ the family. Three levels, each a
+ * plain call:
  *
  * fv_attention_run, the whole family behind one description:
  *
@@ -11,7 +13,8 @@
  *     fv_attention_result out;
  *     fv_tensor *context = fv_attention_run(ctx, &in, &how, &out);   // [batch, heads, n_q, d_v]
  *
- * fv_attend, the op below it, which streams over the keys in linear memory:
+ * fv_attend, the op below it, which is streamed: it goes over the keys block by block with an
+ * online softmax, as in FlashAttention, and never stores the n_q x n_k matrix:
  *
  *     fv_attention_rule rule;
  *     fv_attention_rule_init(&rule);
@@ -45,12 +48,12 @@
  *     map       scores and weights are made by ops that carry gradients: when want_scores or
  *               want_weights asks for them, and for hard attention
  * Where no gradient can flow and only weights are requested, they are recomputed from the streamed
- * kernel's log-sum-exp, on its own path (soft and local-m). Requesting scores or weights changes no
- * bit of a soft context. The path is part of the result and is logged at level debug.
+ * kernel's log-sum-exp, by the streamed path (soft and local-m). Requesting scores or weights
+ * changes no bit of a soft context. The path is part of the result and is logged at level debug.
  *
- * Ownership: every tensor returned belongs to the innermost scope. Calls that return tensors poison
- * the context on failure: ARGUMENT (a setting out of range, a tensor that the description needs is
- * NULL), SHAPE, DTYPE, UNSUPPORTED (a combination), MEMORY.
+ * Ownership: every tensor returned belongs to the innermost scope. Calls that return tensors set
+ * the context's sticky error on failure: ARGUMENT (a setting out of range, a tensor that the
+ * description needs is NULL), SHAPE, DTYPE, UNSUPPORTED (a combination), MEMORY.
  */
 #ifndef FOVEA_ATTENTION_H
 #define FOVEA_ATTENTION_H
@@ -119,7 +122,7 @@ typedef struct fv_attention_region {
  * The weights [batch, heads, n_q, n_k], or those of a region, [batch, region->heads, region->rows,
  * region->cols], with the same bits: a map that is too large can be computed region by region. A
  * varlen document has its own map at row q_begin[b], column k_begin[b]. region may be NULL: the
- * whole map. Poisons, besides: ARGUMENT (a region beyond the map).
+ * whole map. Further errors: ARGUMENT (a region beyond the map).
  *
  *     fv_attention_region band = {.head = 3, .heads = 1, .row = 512, .rows = 64, .cols = n_k};
  *     fv_tensor *p = fv_attention_weights(ctx, &saved, &band);        // [batch, 1, 64, n_k]
@@ -162,7 +165,7 @@ typedef struct fv_attention_captured {
 /* ---- the description -------------------------------------------------------------- */
 
 /* q and k are one query and one key of a head. Parameters with a [heads, ...] axis have one set per
- * head; without it, all heads share. How to add one: docs/mechanisms/README.md. */
+ * head; without it, all heads share. How to add a score: docs/mechanisms/README.md. */
 typedef enum fv_attention_score {
     FV_ATTENTION_SCALED,   /* q . k, whose default scale is 1 / sqrt(d) */
     FV_ATTENTION_DOT,      /* q . k; the default scale of this and of all below is 1 */
@@ -181,6 +184,7 @@ typedef enum fv_attention_score {
 /* "scaled", "dot", ... as in recipes; "?" if there is no such score. */
 FV_API const char *fv_attention_score_name(fv_attention_score score);
 
+/* How scores become weights. */
 typedef enum fv_attention_normaliser {
     FV_ATTENTION_SOFTMAX,
     /* One key per query: drawn with the softmax's probabilities, keyed by (seed, step, site, row);
@@ -228,7 +232,7 @@ typedef struct fv_attention_input {
     fv_tensor *q, *k, *v;
     fv_tensor *w, *w_q, *w_k; /* of the score; get gradients */
     fv_tensor *beta;          /* cosine: broadcasts to [batch, heads, n_q, 1]; gets a gradient */
-    fv_tensor *temperature;   /* one element, or [heads]: a learned one, times the number */
+    fv_tensor *temperature;   /* learned, one element or [heads]; multiplied with how.temperature */
     fv_tensor *w_p, *v_p;     /* local-p: [d_p, d_q] and [d_p], or with heads */
     fv_tensor *centre;        /* local-p: p_i itself, broadcasts to [batch, heads, n_q] */
     fv_tensor *bias;          /* broadcasts to [batch, heads, n_q, n_k]; gets a gradient */
@@ -304,10 +308,10 @@ typedef struct fv_baseline {
 
 /*
  * A scalar to minimise whose gradient is minus the estimate above, averaged over rows.
- * log_likelihood: log p(y|s), real; log_prob and entropy: of what was drawn for each row of it, of
- * the same shape or broadcast to it (sum them first over what one row drew). Then the baseline is
- * updated with the mean of log_likelihood, which waits for the device. baseline may be NULL (b =
- * 0), and so may entropy.
+ * log_likelihood: log p(y|s), real; log_prob and entropy: of the keys drawn for each row, of the
+ * same shape or broadcast to it (sum them first over the draws of one row). Then the baseline is
+ * updated with the mean of log_likelihood, which synchronizes with the device. baseline may be NULL
+ * (b = 0), and so may entropy.
  */
 FV_API fv_tensor *fv_reinforce(fv_ctx *ctx, fv_baseline *baseline, fv_tensor *log_likelihood,
                                fv_tensor *log_prob, fv_tensor *entropy, double lambda,

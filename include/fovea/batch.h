@@ -54,7 +54,7 @@ FV_API const fv_field *fv_batch_find(const fv_batch *batch, const char *name);
 
 /* A field on the context's device: [rows, longest, shape ...], padded with zeros, or
  * [rows, shape ...] of a field without lengths. *lengths, unless NULL: i64 [rows].
- * Poisons: ARGUMENT (no such field), MEMORY. */
+ * Errors: ARGUMENT (no such field), MEMORY. */
 FV_API fv_tensor *fv_batch_tensor(fv_ctx *ctx, const fv_batch *batch, const char *name,
                                   fv_tensor **lengths);
 

@@ -17,14 +17,17 @@
  * hand. Prefix "" puts names at the top.
  *
  * Blocks of the literature as settings:
- *     BERT    cfg.post = true;
+ *     BERT    cfg.post_norm = true;
  *     GPT-2   cfg.ff.act = FV_ACT_GELU_TANH; cfg.self.fused_qkv = true;
  *     Llama   cfg.norm = FV_NORM_RMS; cfg.bias = false;
  *             cfg.ff.gated = true; cfg.ff.act = FV_ACT_SILU;
  *             cfg.self.kv_heads = 8; cfg.self.rotary.width = cfg.self.d_k;
  *
  * Unless stated otherwise, calls that return fv_status fail with ARGUMENT (settings), SHAPE (a
- * parameter exists with another shape) or MEMORY, and calls that return tensors poison.
+ * parameter exists with another shape) or MEMORY, and calls that return tensors set the context's
+ * sticky error.
+ *
+ * Comments on settings: [x] is the default, [.] is set by the init function.
  */
 #ifndef FOVEA_LAYERS_H
 #define FOVEA_LAYERS_H
@@ -55,9 +58,9 @@ extern "C" {
  *     fv_tensor *bias = fv_relative_bias(ctx, learnt, &t5, 0, n_q, n_k);  // learnt [32, heads]
  *     fv_attention_input in = {.q = q, .k = k, .v = v, .bias = bias};
  *
- * `first` is the position of row 0: decoding step by step and split sequences get what the whole
- * sequence would. Tables of numbers are computed in double on the host and have no gradient;
- * tables of parameters get theirs.
+ * `first` and `q_offset` are the position of row 0: decoding step by step and split sequences get
+ * what the whole sequence would. Tables of numbers are computed in double on the host and have no
+ * gradient; tables of parameters get theirs.
  */
 
 /* ---- absolute --------------------------------------------------------------------- */
@@ -68,11 +71,12 @@ typedef enum fv_sinusoid_layout {
 } fv_sinusoid_layout;
 
 /* [n, width]: sin and cos of p / base^(2m / width), p = first + row, m the pair. With an odd
- * width the last column is a sine. The paper's base is 10000. Poisons: ARGUMENT. */
+ * width the last column is a sine. The paper's base is 10000. Errors: ARGUMENT. */
 FV_API fv_tensor *fv_sinusoid(fv_ctx *ctx, fv_dtype dtype, int64_t first, int64_t n, int64_t width,
                               double base, fv_sinusoid_layout layout);
 
-/* Rows first .. first + n - 1 of a learned table [most, width]. Poisons: SHAPE (not so many). */
+/* Rows first .. first + n - 1 of a learned table [max_positions, width]. Errors: SHAPE (not so
+ * many). */
 FV_API fv_tensor *fv_positions_learned(fv_ctx *ctx, fv_tensor *table, int64_t first, int64_t n);
 
 typedef enum fv_positions_how {
@@ -91,10 +95,12 @@ typedef struct fv_rotary_config {
     int64_t width;  /* columns that are rotated, even */
     double base;    /* pair m is rotated by p / base^(2m / width) [10000] */
     fv_pairs pairs; /* for fv_rotary [halves] */
-    double stretch; /* positions are divided by this: a longer context [1] */
-    /* Llama 3: waves longer than original / low_freq are stretched by `factor`, shorter than
-     * original / high_freq stay, between them a blend. factor 0: none of this [0]. */
-    double factor, low_freq, high_freq, original;
+    /* Hugging Face's rope_scaling: "linear" divides positions by its factor, for a longer context
+     * [1]; "llama3" multiplies wavelengths longer than original / low_freq by its factor, keeps
+     * those shorter than original / high_freq and blends between them (llama3_factor 0: off) [0].
+     */
+    double linear_factor;
+    double llama3_factor, low_freq, high_freq, original;
     uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_rotary_config;
 
@@ -117,7 +123,7 @@ typedef enum fv_relative_kind {
 typedef struct fv_relative {
     fv_relative_kind kind;
     int64_t max_distance, buckets; /* buckets: T5 only, at least 4 */
-    bool bidirectional;            /* T5 alone */
+    bool bidirectional;            /* T5 only */
 } fv_relative;
 
 /* Rows of the tables below; 0 if the settings are out of range. */
@@ -175,7 +181,7 @@ FV_API FV_MUST_USE fv_status fv_norm_layer_create(fv_params *params, const char 
                                                   double eps, fv_norm_layer *norm);
 FV_API fv_tensor *fv_norm_layer_run(fv_ctx *ctx, const fv_norm_layer *norm, fv_tensor *x);
 
-/* A table "prefix.weight" [rows, width] for fv_embedding; `init_std` 0: 1. */
+/* A table "prefix.weight" [rows, width] for fv_embedding; init_std 0 means 1. */
 FV_API FV_MUST_USE fv_status fv_embedding_create(fv_params *params, const char *prefix,
                                                  int64_t rows, int64_t width, double init_std,
                                                  fv_tensor **table);
@@ -203,24 +209,24 @@ typedef struct fv_block_names {
 
 typedef struct fv_mha_config {
     size_t struct_size;
-    int64_t width_q, width_k, width_v; /* of the inputs; k, v: 0 as q [., 0, 0] */
-    int64_t heads, kv_heads;           /* kv_heads 0: as heads [., 0] */
-    int64_t d_k, d_v;                  /* a head's; d_v 0: as d_k [narrow: width_q / heads, 0] */
-    int64_t width_out;                 /* 0: as width_q [0] */
+    int64_t width_q, width_k, width_v; /* of the inputs; 0 means width_q [., 0, 0] */
+    int64_t heads, kv_heads;           /* kv_heads 0 means heads [., 0] */
+    int64_t d_k, d_v;                  /* of one head; d_v 0 means d_k [width_q / heads, 0] */
+    int64_t width_out;                 /* 0 means width_q [0] */
     bool bias, bias_out;               /* of the projections in, and out [true, true] */
-    bool fused_qkv;          /* one matrix "qkv_proj" for all three projections in [false] */
-    fv_attention attention;  /* between the projections [scaled dot, softmax] */
-    int64_t location_keys;   /* location score: the largest number of keys [0] */
+    bool fused_qkv;         /* one matrix "qkv_proj" for all three projections in [false] */
+    fv_attention attention; /* between the projections [scaled dot, softmax] */
+    int64_t location_keys;  /* location score (fovea/attention.h): the largest number of keys [0] */
     fv_rotary_config rotary; /* of q and k; width 0: none [0] */
     fv_relative relative;  /* max_distance 0: none. A bias per head of the layer's own ... [none] */
     bool relative_vectors; /* ... or Shaw's vectors for keys and values [false] */
     bool alibi;            /* [false] */
-    double init_std, init_std_out; /* of the projections in, and out; out 0: as in [0, 0] */
+    double init_std, init_std_out; /* of the projections in, and out (0 means init_std) [0, 0] */
     const fv_mha_names *names;     /* constants of the program; NULL: the default names [NULL] */
     uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_mha_config;
 
-/* Narrow heads: d_k = width / heads. For wide ones, set d_k = width. */
+/* d_k is width / heads; set d_k = width for full-width heads. */
 FV_API void fv_mha_config_init(fv_mha_config *cfg, size_t struct_size, int64_t width,
                                int64_t heads);
 
@@ -229,7 +235,8 @@ FV_API void fv_mha_config_init(fv_mha_config *cfg, size_t struct_size, int64_t w
  * width_v], out_proj [width_out, heads d_v]; fused_qkv: qkv_proj, the first three stacked.
  * What the attention needs besides: score.weight (general [heads, d_k, d_k], additive [heads,
  * d_k], location [heads, location_keys, d_k]), score.strength (cosine: beta, [heads], initially 1),
- * centre.weight [d_k, d_k] and centre.vector [d_k] (local-p), relative.bias [rows, heads],
+ * centre.weight [d_k, d_k] and centre.vector [d_k] (local-p; for the scores see fovea/attention.h),
+ * relative.bias [rows, heads],
  * relative.keys [rows, d_k], relative.values [rows, d_v].
  */
 typedef struct fv_mha {
@@ -247,27 +254,28 @@ FV_API FV_MUST_USE fv_status fv_mha_complete(fv_ctx *ctx, const fv_mha_config *c
 
 typedef struct fv_mha_input {
     fv_tensor *x; /* [batch, n_q, width_q] */
-    fv_tensor *keys,
-        *values;      /* [batch, n_k, width]; NULL: x, and the keys; or, projected before: */
-    fv_tensor *k, *v; /* [batch, kv_heads, n_k, d] from fv_mha_project_keys */
+    /* [batch, n_k, width]. keys NULL: x; values NULL: keys. Alternatively give already projected k
+     * and v: [batch, kv_heads, n_k, d] from fv_mha_project_keys. */
+    fv_tensor *keys, *values;
+    fv_tensor *k, *v;
     /* Position of the first query and of the first key, for rotary positions; their difference
      * shifts causal masks, windows and distances: decoding over a cache of n keys has position n,
      * key_position 0. */
     int64_t position, key_position;
     /* Rotary tables for queries and keys, where a model makes them once for all its layers, or
      * positions are not consecutive (documents); NULL: made from the positions. */
-    fv_tensor *angles, *key_angles;
+    fv_tensor *rotary_table, *key_rotary_table;
     fv_tensor *bias, *visible, *blocks, *key_lengths; /* as in fv_attention_input */
     fv_tensor *q_begin, *k_begin;                     /* varlen documents, batch 1: likewise */
     fv_tensor *residual; /* [batch, n_q, width_out], added to the result; or NULL */
     /* Called with x's own keys and values [batch, kv_heads, n, d] before they are used; may replace
      * them, for example with those of a cache that it has appended them to. May be NULL. */
-    void (*keep)(void *user, fv_ctx *ctx, fv_tensor **k, fv_tensor **v);
-    void *keep_user;
-    bool angles_by_row; /* x has one column, and row i has the angles of row i of the tables */
-    bool want_weights;  /* in the result, with gradients */
-    fv_attention_capture capture; /* in the result, without gradients */
-    bool training;                /* applies the dropout of the weights */
+    void (*on_keys_values)(void *user, fv_ctx *ctx, fv_tensor **k, fv_tensor **v);
+    void *on_keys_values_user;
+    bool rotary_table_per_sequence; /* n_q is 1, and sequence i uses row i of the tables */
+    bool want_weights;              /* in the result, with gradients */
+    fv_attention_capture capture;   /* in the result, without gradients */
+    bool training;                  /* applies the dropout of the weights */
 } fv_mha_input;
 
 /* [batch, n_q, width_out]; the attention's own results through `result`, or NULL. */
@@ -275,10 +283,10 @@ FV_API fv_tensor *fv_mha_run(fv_ctx *ctx, const fv_mha *heads, const fv_mha_inpu
                              fv_attention_result *result);
 
 /* Only keys and values, rotated and split into heads: for caches and for a memory that many queries
- * read. values NULL: keys; key_angles NULL: made from the position. */
+ * read. values NULL: keys; key_rotary_table NULL: made from the position. */
 FV_API void fv_mha_project_keys(fv_ctx *ctx, const fv_mha *heads, fv_tensor *keys,
-                                fv_tensor *values, int64_t key_position, fv_tensor *key_angles,
-                                fv_tensor **k, fv_tensor **v);
+                                fv_tensor *values, int64_t key_position,
+                                fv_tensor *key_rotary_table, fv_tensor **k, fv_tensor **v);
 
 /* ---- feed-forward ------------------------------------------------------------------ */
 
@@ -289,7 +297,7 @@ typedef struct fv_feed_forward_config {
     bool gated;                    /* act(gate x) * up x, as in SwiGLU [false] */
     bool bias;                     /* [true] */
     double dropout;                /* of the hidden layer [0] */
-    double init_std, init_std_out; /* of up and gate, and of down; down 0: as up [0, 0] */
+    double init_std, init_std_out; /* of up and gate, and of down (0 means init_std) [0, 0] */
     const fv_feed_forward_names
         *names; /* constants of the program; NULL: the default names [NULL] */
 } fv_feed_forward_config;
@@ -315,12 +323,12 @@ FV_API fv_tensor *fv_feed_forward_run(fv_ctx *ctx, const fv_feed_forward *ff, fv
  *     pre-LN:  x + drop(f(norm(x)))        post-LN:  norm(x + drop(f(x))) */
 typedef struct fv_block_config {
     size_t struct_size;
-    fv_mha_config self, cross; /* cross.heads 0: none [narrow, none] */
+    fv_mha_config self, cross; /* cross.heads 0: none [as fv_mha_config_init sets it, none] */
     fv_feed_forward_config ff;
     fv_norm_kind norm; /* [layer] */
     double eps;        /* [1e-5] */
     bool bias;         /* false: none anywhere in the block, whatever the parts say [true] */
-    bool post;         /* [false] */
+    bool post_norm;    /* post-LN [false] */
     double dropout;    /* of each sublayer's result [0] */
     const fv_block_names *names; /* constants of the program; NULL: the default names [NULL] */
 } fv_block_config;
@@ -340,17 +348,18 @@ FV_API FV_MUST_USE fv_status fv_block_create(fv_params *params, const char *pref
                                              const fv_block_config *cfg, fv_block *block);
 
 typedef struct fv_block_input {
-    fv_tensor *x;      /* [batch, n, width] */
-    fv_tensor *memory; /* [batch, n_k, cross.width_k]; or, projected before: */
+    fv_tensor *x; /* [batch, n, width] */
+    /* [batch, n_k, cross.width_k], or already projected cross_k and cross_v. */
+    fv_tensor *memory;
     fv_tensor *cross_k, *cross_v;
     fv_tensor *self_k, *self_v; /* self-attention over a cache that already holds x's keys */
     int64_t position, key_position;
-    fv_tensor *angles, *key_angles; /* these and the next are of the self-attention */
+    fv_tensor *rotary_table, *key_rotary_table; /* these and the next are of the self-attention */
     fv_tensor *bias, *visible, *blocks, *key_lengths, *q_begin, *k_begin;
-    void (*keep)(void *user, fv_ctx *ctx, fv_tensor **k, fv_tensor **v);
-    void *keep_user;
-    bool angles_by_row;
-    /* Of the cross-attention: pattern, lengths, documents (q_begin are the queries'). */
+    void (*on_keys_values)(void *user, fv_ctx *ctx, fv_tensor **k, fv_tensor **v);
+    void *on_keys_values_user;
+    bool rotary_table_per_sequence;
+    /* Of the cross-attention: mask, lengths, documents (q_begin are the queries'). */
     fv_tensor *memory_visible, *memory_lengths, *memory_begin;
     bool want_weights; /* of both, in the result */
     fv_attention_capture capture_self, capture_cross;
@@ -370,7 +379,7 @@ FV_API fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_bloc
  * Non-local attention over the pixels of x [batch, C, H, W] (Wang 2018; SAGAN, Zhang 2019):
  *     o = W_out (softmax over all pixels of (W_q x_j) . (W_k x_i)) applied to W_v x
  *     y = x + gamma o
- * 1 x 1 projections, no 1/sqrt(d); gamma begins at 0, so the network begins as it was without it.
+ * 1 x 1 projections, no 1/sqrt(d); gamma is initially 0, so the layer initially changes nothing.
  */
 typedef struct fv_nonlocal {
     int64_t channels, inner, value; /* inner: of queries and keys */

@@ -209,7 +209,7 @@ FV_API const fv_data_spec *fv_model_spec(const fv_model *model);
 /* The model_type of its config.json. */
 FV_API const char *fv_model_type(const fv_model *model);
 FV_API bool fv_model_can(const fv_model *model, fv_ability ability);
-/* Logits of classes, as the kind's `classify` makes them. Poisons: UNSUPPORTED (it has none). */
+/* Logits of classes, as the kind's `classify` makes them. Errors: UNSUPPORTED (it has none). */
 FV_API fv_tensor *fv_model_classify(fv_model *model, const fv_batch *inputs, const fv_pass *pass);
 /* Runs the model for the pass's capture: its attention weights go to capture->on_weights. Kinds
  * without `trace` run their classify, or else their act. Fails: UNSUPPORTED, and what the pass

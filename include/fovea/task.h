@@ -1,5 +1,6 @@
 /*
- * fovea/task.h: training tasks by their kind, and a run: a recipe, a task and a model in a folder.
+ * fovea/task.h: training tasks (what data, what loss, what metrics) and runs (a recipe, a task and
+ * a model in a folder).
  *
  *     fv_recipe *recipe = NULL;
  *     fv_run *run = NULL;
@@ -11,7 +12,7 @@
  *     fv_recipe_destroy(&recipe);
  *
  * A task kind is a constant table of functions: how data is read, the batches of a step, the
- * metrics on held-out data, samples for people. The library's own are in src/train/tasks/; a
+ * metrics on held-out data, sample outputs to print. The library's own are in src/train/tasks/; a
  * program registers its own with fv_register_task. A step may have several phases, each with its
  * batches, its loss, its group of parameters and its optimizer (a GAN has two), and a batch may be
  * made by running the model (reinforcement learning).
@@ -30,35 +31,38 @@
 extern "C" {
 #endif
 
+/* Numbers of the data position that belong to the task; the others are the model's counters. */
 enum { FV_TASK_POSITION = FV_POSITION - FV_MODEL_COUNTERS };
 
 /* What a task is opened with. All of it outlives the task. */
 typedef struct fv_task_config {
     fv_ctx *ctx;
     const fv_recipe *recipe;
-    const char *folder; /* of the run: a resumed one has its tokenizers there */
+    /* The run's folder; when a run resumes, it already contains the tokenizers. */
+    const char *folder;
 } fv_task_config;
 
 /* A phase's data in one step. */
 typedef struct fv_step_plan {
-    int64_t parts; /* batches whose gradients are summed [1] */
+    int64_t parts; /* micro-batches whose gradients are summed (gradient accumulation); default 1 */
     double tokens; /* the loss of all parts is divided by this; > 0 */
     double epoch;  /* how far through the data this is, for progress */
 } fv_step_plan;
 
 /*
  * A task. Functions may be NULL unless their comment says otherwise. `self` is what open made. A
- * function that fails returns fv_ctx_fail(...), or an error of the library that it met. All calls
- * come from the thread that runs the trainer, in this order:
+ * function that fails returns fv_ctx_fail(...), or the error of the library call that failed. All
+ * calls come from the thread that runs the trainer, in this order:
  *
  *     open, prepare, [set_position, set_state of a run that resumes,]
  *     for each step, for each phase: begin, then batch and loss for each part, the update, end
  *     now and then evaluate, show, get_position, get_state
  *     close
  *
- * To resume with the bits of an uninterrupted run, whatever a step draws must be a function of the
- * step. Random ops are: the trainer calls fv_ctx_set_step before begin and before evaluate.
- * Anything else that changes from step to step belongs into get_position or get_state.
+ * For a resumed run to be bit-identical to an uninterrupted one, everything random in a step must
+ * depend only on the step number. Random ops do: the trainer calls fv_ctx_set_step before begin and
+ * before evaluate. Anything else that changes from step to step belongs into get_position or
+ * get_state.
  *
  * begin, batch, end, evaluate and show may run the model: nothing that they compute is recorded for
  * backward. Tensors made in begin live until the phase ends, others until the function's caller is
@@ -77,7 +81,7 @@ typedef struct fv_task_kind {
     /* Reads or encodes the data, now that the model and its tokenizers are there. */
     fv_status (*prepare)(void *self, fv_model *model);
     void (*close)(void *self);
-    /* What was read, as one line for people, "" for nothing. Lives until the next call. */
+    /* What was read, as one human-readable line, "" for nothing. Lives until the next call. */
     const char *(*report)(void *self);
 
     int phases; /* updates in a step; 0 means 1 */
@@ -87,7 +91,7 @@ typedef struct fv_task_kind {
     /* Changes the recipe's optimizer and schedule for a phase. */
     void (*optimizer)(void *self, int phase, fv_optim_config *optim, fv_schedule *schedule);
 
-    /* Plans a phase of a step. NULL: one batch, whose rows are the tokens. */
+    /* Plans a phase of a step. NULL: one batch; the loss is divided by its number of rows. */
     fv_status (*begin)(void *self, fv_model *model, uint64_t step, int phase, fv_step_plan *plan);
     /* Batch `part` of it, valid until the next call. May run the model. Never NULL. */
     fv_status (*batch)(void *self, fv_model *model, uint64_t step, int phase, int64_t part,
@@ -96,18 +100,19 @@ typedef struct fv_task_kind {
     fv_tensor *(*loss)(fv_ctx *ctx, void *self, fv_model *model, int phase, const fv_batch *batch,
                        const fv_pass *pass);
 
-    /* After the phase's update and the kind's step_done: here the task moves forward what it keeps.
-     * A phase that fails or is cancelled does not get here, and is repeated when the run resumes.
-     * Never cancelled itself. */
+    /* Called after the phase's update and the model kind's step_done. Advance the task's own state
+     * here. A phase that fails or is cancelled does not get here, and is repeated when the run
+     * resumes. Never cancelled itself. */
     fv_status (*end)(void *self, fv_model *model, uint64_t step, int phase);
 
-    /* Adds metrics on held-out data with fv_metric_add; the first one decides. */
+    /* Adds metrics on held-out data with fv_metric_add; the first one decides which state
+     * is the best and when training stops early. */
     fv_status (*evaluate)(void *self, fv_model *model, fv_metric *metrics, int *count);
-    /* Up to `count` sample outputs for people, one a line. */
+    /* Up to `count` human-readable sample outputs, one per line. */
     fv_status (*show)(void *self, fv_model *model, int count, fv_text *out);
 
-    /* The place in the data, as numbers that a state holds; may change in begin and batch, too.
-     * Both or neither. */
+    /* The position in the data, as integers stored in the training state; may change in begin and
+     * batch, too. Both or neither. */
     void (*get_position)(void *self, int64_t position[FV_TASK_POSITION]);
     fv_status (*set_position)(void *self, const int64_t position[FV_TASK_POSITION]);
     /* What the task keeps beside weights (a replay buffer, baselines): puts it into an empty set
@@ -142,8 +147,8 @@ typedef struct fv_run fv_run;
 FV_API FV_MUST_USE fv_status fv_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
                                            fv_train_observer observe, void *user, fv_run **out);
 /* Resumes from the folder's newest state, writes the settings and recipe.toml, and trains to the
- * end; see fv_trainer_run. The settings come after the state: a recipe that does not fit the
- * folder's states leaves the model that is there alone. */
+ * end; see fv_trainer_run. The state is loaded before anything is written, so a recipe
+ * that does not fit leaves the folder unchanged. */
 FV_API FV_MUST_USE fv_status fv_run_train(fv_run *run);
 FV_API void fv_run_destroy(fv_run **run); /* NULL is fine */
 
@@ -157,12 +162,12 @@ FV_API FV_MUST_USE fv_status fv_run_evaluate(fv_run *run, fv_metric metrics[FV_M
 
 /* What "train.init_from" gave: tensors loaded by name, and those that were initialised randomly.
  * All zero without that key, and in a run that resumes. */
-typedef struct fv_loaded {
+typedef struct fv_init_report {
     int64_t loaded, random;
-    char names[200]; /* of the random ones, separated by commas */
-    bool more;       /* there are more of them than `names` holds */
-} fv_loaded;
-FV_API fv_loaded fv_run_loaded(const fv_run *run);
+    char names[200];      /* of the random ones, separated by commas */
+    bool names_truncated; /* there are more of them than `names` holds */
+} fv_init_report;
+FV_API fv_init_report fv_run_init_report(const fv_run *run);
 
 #ifdef __cplusplus
 }

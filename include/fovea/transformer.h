@@ -95,7 +95,7 @@ typedef struct fv_transformer_config {
     fv_rotary_config rotary; /* width 0: head_dim */
     /* Layout. */
     bool gated;                   /* feed-forward layers */
-    bool post;                    /* norms after the residual sum, as in the paper */
+    bool post_norm;               /* norms after the residual sum, as in the paper */
     bool final_norm;              /* after the last layer of encoder and decoder */
     bool embedding_norm;          /* after the embedding */
     bool scale_embedding;         /* by sqrt(width) */
@@ -105,7 +105,7 @@ typedef struct fv_transformer_config {
     bool tied;                    /* the output matrix is the (decoder's) embedding */
     bool logits_bias;             /* added to the logits */
     /* Heads of an encoder. A decoder always has logits. */
-    bool words;         /* masked-language-model head: norm(act(dense(x))), then logits */
+    bool mlm_head;      /* masked-language-model head: norm(act(dense(x))), then logits */
     bool pooler;        /* tanh(dense(the first state)) */
     bool next_sentence; /* two logits from the pooled state */
     bool label_tokens;  /* classify each token; else the text, from the pooled state */
@@ -185,7 +185,7 @@ FV_API fv_tensor *fv_transformer_encode(fv_ctx *ctx, const fv_transformer *model
 FV_API fv_tensor *fv_transformer_decode(fv_ctx *ctx, const fv_transformer *model,
                                         const fv_token_rows *target, fv_tensor *memory,
                                         const fv_token_rows *source, const fv_pass *pass);
-/* [..., vocabulary] from last states [..., width]. ARGUMENT: an encoder without `words`. */
+/* [..., vocabulary] from last states [..., width]. ARGUMENT: an encoder without `mlm_head`. */
 FV_API fv_tensor *fv_transformer_logits(fv_ctx *ctx, const fv_transformer *model,
                                         fv_tensor *states);
 
@@ -340,7 +340,7 @@ FV_API FV_MUST_USE fv_status fv_cache_begin(fv_cache *cache, const fv_sequences 
                                             const fv_sequences *sources, int64_t more);
 
 /* The next token of every row (i64 [rows]) in; logits of the one after it, [rows, vocabulary].
- * Poisons: LIMIT (no position is left), SHAPE, INDEX, MEMORY. */
+ * Errors: LIMIT (no position is left), SHAPE, INDEX, MEMORY. */
 FV_API fv_tensor *fv_cache_step(fv_ctx *ctx, fv_cache *cache, fv_tensor *tokens);
 
 /* From now on there are `rows` rows; row i continues from the previous row from[i]. */

@@ -52,7 +52,7 @@ bool fv_architecture_get(int i, fv_architecture *out)
     if (c->decoder_layers) c->decoder_layers = r->layers;
     if (r->positions) c->max_positions = r->positions;
     if (r->family == FV_FAMILY_BERT) { /* counted without the masked-language-model head */
-        c->words = c->logits_bias = false;
+        c->mlm_head = c->logits_bias = false;
         c->pooler = true;
     }
     if (strcmp(r->name, "roberta-large") == 0) c->types = 1;

@@ -103,7 +103,7 @@ static fv_status read_bert(const fv_doc *doc, fv_transformer_config *c)
     const bool texts = is_named(doc, "ForSequenceClassification");
     const bool both = is_named(doc, "ForPreTraining");
     c->label_tokens = is_named(doc, "ForTokenClassification");
-    c->words = c->logits_bias = both || is_named(doc, "ForMaskedLM");
+    c->mlm_head = c->logits_bias = both || is_named(doc, "ForMaskedLM");
     c->next_sentence = both || is_named(doc, "ForNextSentencePrediction");
     c->pooler = c->next_sentence || texts || is_named(doc, "BertModel");
     if (texts || c->label_tokens) FV_TRY(read_labels(doc, &c->labels));
@@ -135,9 +135,9 @@ static void write_bert(fv_json_writer *w, const fv_transformer_config *c)
     write_architecture(w, c->labels ? c->label_tokens ? "BertForTokenClassification"
                                                       : "BertForSequenceClassification"
                           : c->next_sentence
-                              ? c->words ? "BertForPreTraining" : "BertForNextSentencePrediction"
-                          : c->words ? "BertForMaskedLM"
-                                     : "BertModel");
+                              ? c->mlm_head ? "BertForPreTraining" : "BertForNextSentencePrediction"
+                          : c->mlm_head ? "BertForMaskedLM"
+                                        : "BertModel");
     write_real(w, "classifier_dropout", c->label_dropout);
     fv_json_key(w, "position_embedding_type");
     fv_json_string(w, "absolute");
@@ -230,10 +230,11 @@ static fv_status read_stretching(const fv_doc *doc, const fv_value *rope, fv_rot
     FV_TRY(fv_doc_get_string(doc, rope, "type", false, &type));
     FV_TRY(fv_doc_get_string(doc, rope, "rope_type", false, &type));
     if (strcmp(type, "default") == 0) return FV_OK;
-    if (strcmp(type, "linear") == 0) return fv_doc_get_real(doc, rope, "factor", true, &r->stretch);
+    if (strcmp(type, "linear") == 0)
+        return fv_doc_get_real(doc, rope, "factor", true, &r->linear_factor);
     if (strcmp(type, "llama3") != 0)
         return fv_doc_fail(doc, rope, FV_ERR_FORMAT, "rope_type '%.40s' is not supported", type);
-    FV_TRY(fv_doc_get_real(doc, rope, "factor", true, &r->factor));
+    FV_TRY(fv_doc_get_real(doc, rope, "factor", true, &r->llama3_factor));
     FV_TRY(fv_doc_get_real(doc, rope, "low_freq_factor", true, &r->low_freq));
     FV_TRY(fv_doc_get_real(doc, rope, "high_freq_factor", true, &r->high_freq));
     return fv_doc_get_real(doc, rope, "original_max_position_embeddings", true, &r->original);
@@ -262,15 +263,17 @@ static void write_llama(fv_json_writer *w, const fv_transformer_config *c)
     fv_json_open(w, '{');
     write_real(w, "rope_theta", r->base);
     fv_json_key(w, "rope_type");
-    fv_json_string(w, r->factor > 0 ? "llama3" : r->stretch != 1 ? "linear" : "default");
-    if (r->factor > 0) {
-        write_real(w, "factor", r->factor);
+    fv_json_string(w, r->llama3_factor > 0    ? "llama3"
+                      : r->linear_factor != 1 ? "linear"
+                                              : "default");
+    if (r->llama3_factor > 0) {
+        write_real(w, "factor", r->llama3_factor);
         write_real(w, "low_freq_factor", r->low_freq);
         write_real(w, "high_freq_factor", r->high_freq);
         fv_json_key(w, "original_max_position_embeddings");
         fv_json_int(w, (int64_t)r->original);
-    } else if (r->stretch != 1) {
-        write_real(w, "factor", r->stretch);
+    } else if (r->linear_factor != 1) {
+        write_real(w, "factor", r->linear_factor);
     }
     fv_json_close(w, '}');
 }

@@ -189,12 +189,12 @@ fv_status fv_hf_fit(fv_ctx *ctx, const fv_safetensors *file, fv_transformer_conf
     const struct {
         const char *prefix;
         bool *on;
-    } heads[] = {{n->words_dense, &cfg->words},
+    } heads[] = {{n->words_dense, &cfg->mlm_head},
                  {n->pooler, &cfg->pooler},
                  {n->next_sentence, &cfg->next_sentence}};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         *heads[i].on = find_weight(file, n, heads[i].prefix) != NULL;
-    cfg->logits_bias = cfg->words;
+    cfg->logits_bias = cfg->mlm_head;
     const fv_file_entry *labels = find_weight(file, n, n->labels);
     cfg->labels = labels && labels->rank == 2 ? labels->shape[0] : 0;
     FV_RETURN_IF(cfg->labels && !cfg->label_tokens && !cfg->pooler, ctx, FV_ERR_FORMAT,

@@ -46,7 +46,7 @@ static fv_status fit_encoder(fv_ctx *ctx, const fv_data_spec *spec, fv_transform
                  "train.task is %s: transformer.family must be bert, not %s",
                  masked ? "masked" : "classify", fv_family_name(cfg->family));
     cfg->next_sentence = masked && fv_data_spec_get(spec, "next_sentence", 0) != 0;
-    cfg->words = cfg->logits_bias = masked;
+    cfg->mlm_head = cfg->logits_bias = masked;
     cfg->pooler = !masked || cfg->next_sentence;
     cfg->label_dropout = cfg->dropout;
     cfg->pad = fv_tokenizer_token_to_id(spec->source, "[PAD]", 5);
@@ -185,7 +185,7 @@ static fv_ability main_ability(const fv_transformer_config *cfg)
 {
     if (cfg->decoder_layers > 0) return FV_CAN_GENERATE;
     if (cfg->labels > 0) return FV_CAN_CLASSIFY;
-    return cfg->words ? FV_CAN_FILL : FV_CAN_EMBED;
+    return cfg->mlm_head ? FV_CAN_FILL : FV_CAN_EMBED;
 }
 
 static fv_status load_in(self_t *s, fv_params *params, const fv_model_folder *from,
@@ -260,7 +260,7 @@ static bool can(const void *self, fv_ability ability)
     case FV_CAN_GENERATE:
         return decoder;
     case FV_CAN_FILL:
-        return !decoder && c->words;
+        return !decoder && c->mlm_head;
     case FV_CAN_CLASSIFY:
         return !decoder && c->labels > 0;
     default:

@@ -19,7 +19,7 @@ static const fv_transformer_config base = {.family = FV_FAMILY_FOVEA,
                                            .act = FV_ACT_RELU,
                                            .norm = FV_NORM_LAYER,
                                            .eps = 1e-5,
-                                           .post = true,
+                                           .post_norm = true,
                                            .positions = FV_POSITION_SINUSOID,
                                            .max_positions = 512,
                                            .sinusoid = FV_SINUSOID_INTERLEAVED,
@@ -43,7 +43,7 @@ static void settings_gpt2(fv_transformer_config *c)
     c->heads = 12;
     c->hidden = 3072;
     c->act = FV_ACT_GELU_TANH;
-    c->post = false;
+    c->post_norm = false;
     c->final_norm = true;
     c->positions = FV_POSITION_LEARNED;
     c->max_positions = 1024;
@@ -66,7 +66,7 @@ static void settings_bert(fv_transformer_config *c)
     c->positions = FV_POSITION_LEARNED;
     c->scale_embedding = false;
     c->types = 2;
-    c->words = true;
+    c->mlm_head = true;
     c->logits_bias = true;
     c->attention_dropout = 0.1;
     c->label_dropout = 0.1;
@@ -88,7 +88,7 @@ static void settings_t5(fv_transformer_config *c)
     c->head_dim = 64;
     c->norm = FV_NORM_RMS;
     c->eps = 1e-6;
-    c->post = false;
+    c->post_norm = false;
     c->final_norm = true;
     c->positions = FV_POSITION_RELATIVE;
     c->relative_buckets = 32;
@@ -114,7 +114,7 @@ static void settings_llama(fv_transformer_config *c)
     c->gated = true;
     c->norm = FV_NORM_RMS;
     c->eps = 1e-6;
-    c->post = false;
+    c->post_norm = false;
     c->final_norm = true;
     c->positions = FV_POSITION_ROTARY;
     c->max_positions = 2048;
@@ -228,7 +228,7 @@ static fv_status check_family(fv_ctx *ctx, const fv_transformer_config *c)
                  {c->gated, one->gated.ff.up, "gates"},
                  {!c->gated, one->block.ff.up, "feed-forward layers without gates"},
                  {c->logits_bias, n->logits_bias, "a bias of the logits"},
-                 {c->words, n->words_dense, "a head for words"},
+                 {c->mlm_head, n->words_dense, "a head for words"},
                  {c->pooler || c->next_sentence, n->pooler, "a pooler"},
                  {c->labels > 0, n->labels, "classes"}};
     FV_RETURN_IF((unsigned)c->family >= FV_FAMILY_COUNT, ctx, FV_ERR_ARGUMENT,
@@ -243,13 +243,14 @@ static fv_status check_parts(fv_ctx *ctx, const fv_transformer_config *c)
 {
     FV_RETURN_IF((unsigned)c->positions >= FV_POSITION_COUNT, ctx, FV_ERR_ARGUMENT,
                  "transformer: no such kind of positions");
-    FV_RETURN_IF(c->decoder_layers && (c->words || c->pooler || c->next_sentence || c->labels), ctx,
-                 FV_ERR_ARGUMENT, "transformer: words, pooler and classes are heads of encoders");
+    FV_RETURN_IF(c->decoder_layers && (c->mlm_head || c->pooler || c->next_sentence || c->labels),
+                 ctx, FV_ERR_ARGUMENT,
+                 "transformer: words, pooler and classes are heads of encoders");
     FV_RETURN_IF((c->next_sentence || (c->labels && !c->label_tokens)) && !c->pooler, ctx,
                  FV_ERR_ARGUMENT, "transformer: classes of a text need the pooler");
     FV_RETURN_IF(c->target_vocabulary && !(c->encoder_layers && c->decoder_layers), ctx,
                  FV_ERR_ARGUMENT, "transformer: target_vocabulary needs an encoder and a decoder");
-    FV_RETURN_IF(c->logits_bias && !c->decoder_layers && !c->words, ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(c->logits_bias && !c->decoder_layers && !c->mlm_head, ctx, FV_ERR_ARGUMENT,
                  "transformer: logits_bias needs logits");
     return FV_OK;
 }
@@ -266,7 +267,7 @@ static fv_block_config block_of(const fv_transformer_config *c, const fv_side_na
     b.norm = c->norm;
     b.eps = c->eps;
     b.bias = c->bias;
-    b.post = c->post;
+    b.post_norm = c->post_norm;
     b.dropout = c->dropout;
     fv_mha_config *h = &b.self;
     if (c->head_dim > 0) h->d_k = c->head_dim;
@@ -387,7 +388,7 @@ static fv_status create_logits(fv_transformer *m, const fv_family_names *n)
 {
     const fv_transformer_config *c = &m->cfg;
     const fv_side *s = c->decoder_layers ? &m->decoder : &m->encoder;
-    if (!c->decoder_layers && !c->words) return FV_OK;
+    if (!c->decoder_layers && !c->mlm_head) return FV_OK;
     const int64_t rows = s->embedding->shape[0];
     m->logits = s->embedding;
     if (!c->tied)
@@ -400,7 +401,7 @@ static fv_status create_logits(fv_transformer *m, const fv_family_names *n)
         m->logits_bias = fv_nn_weight(m->params, "", n->logits_bias, 2 - skip, shape + skip,
                                       fv_init_constant(0));
     }
-    if (!c->words) return m->ctx->error;
+    if (!c->mlm_head) return m->ctx->error;
     FV_TRY(fv_dense_create(m->params, n->words_dense, c->width, c->width, c->bias, c->init_std,
                            &m->words_dense));
     return fv_norm_layer_create(m->params, n->words_norm, c->width, c->norm, c->bias, c->eps,

@@ -307,8 +307,8 @@ static void keep(void *user, fv_ctx *ctx, fv_tensor **k, fv_tensor **v)
 static fv_tensor *run_blocks(fv_ctx *ctx, pass *p, fv_block_input *in)
 {
     const fv_side *s = &p->cache->model->decoder;
-    in->keep = keep;
-    in->keep_user = p;
+    in->on_keys_values = keep;
+    in->on_keys_values_user = p;
     for (p->layer = 0; p->layer < s->layers && ctx->error == FV_OK; p->layer++) {
         const fv_cache_layer *l = &p->cache->layers[p->layer];
         fv_scope_begin(ctx);
@@ -335,7 +335,7 @@ static fv_status prefill(fv_cache *c, const fv_sequences *prompts, const int64_t
     if (fv_token_rows_check(ctx, m, &rows)) {
         in.q_begin = in.k_begin = rows.begin;
         in.visible = fv_token_rows_visible(ctx, &rows);
-        in.angles = in.key_angles = fv_side_angles(ctx, m, &rows, 0);
+        in.rotary_table = in.key_rotary_table = fv_side_angles(ctx, m, &rows, 0);
         if (s->relative_table)
             in.bias = fv_relative_bias(ctx, s->relative_table, &s->relative, 0, rows.ids->shape[1],
                                        rows.ids->shape[1]);
@@ -472,9 +472,9 @@ static void set_positions(fv_ctx *ctx, const fv_cache *c, fv_token_rows *rows, f
         in->key_lengths = fv_cache_by_row(ctx, c, c->chosen);
         rows->positions = fv_unsqueeze(ctx, fv_cache_by_row(ctx, c, c->length), 1);
         rows->longest = n;
-        in->angles_by_row = true;
+        in->rotary_table_per_sequence = true;
     }
-    in->angles = in->key_angles = fv_side_angles(ctx, m, rows, n - 1);
+    in->rotary_table = in->key_rotary_table = fv_side_angles(ctx, m, rows, n - 1);
     if (s->relative_table)
         in->bias = fv_relative_bias(ctx, s->relative_table, &s->relative, n - 1, 1, n);
     in->x = fv_side_embed(ctx, m, s, rows, n - 1, false);

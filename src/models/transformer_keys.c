@@ -72,5 +72,5 @@ void fv_transformer_config_from(const fv_recipe *recipe, fv_transformer_config *
               order = fv_recipe_choice(recipe, "transformer.order");
     if (cfg->logits_scale != 1) cfg->logits_scale = 1 / sqrt((double)cfg->width); /* T5's rule */
     if (act > 0) cfg->act = acts[act];
-    if (order > 0) cfg->post = order == 2;
+    if (order > 0) cfg->post_norm = order == 2;
 }

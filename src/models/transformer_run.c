@@ -27,8 +27,8 @@ static fv_tensor *recompute_block(fv_ctx *ctx, void *user, fv_tensor *const *in)
                                   .visible = in[VISIBLE],
                                   .q_begin = in[BEGIN],
                                   .k_begin = in[BEGIN],
-                                  .angles = in[ANGLES],
-                                  .key_angles = in[ANGLES],
+                                  .rotary_table = in[ANGLES],
+                                  .key_rotary_table = in[ANGLES],
                                   .bias = in[BIAS],
                                   .memory = in[MEMORY],
                                   .memory_visible = in[MEMORY_VISIBLE],
@@ -43,7 +43,7 @@ static fv_tensor *run_checkpointed(fv_ctx *ctx, const fv_side *s, int64_t layer,
     fv_tensor *const list[INPUTS] = {[X] = in->x,
                                      [VISIBLE] = in->visible,
                                      [BEGIN] = in->q_begin,
-                                     [ANGLES] = in->angles,
+                                     [ANGLES] = in->rotary_table,
                                      [BIAS] = in->bias,
                                      [MEMORY] = in->memory,
                                      [MEMORY_VISIBLE] = in->memory_visible,
@@ -88,7 +88,7 @@ static fv_tensor *run_stack(fv_ctx *ctx, const fv_transformer *m, const fv_side 
     in->training = pass->training;
     in->visible = fv_token_rows_visible(ctx, rows);
     in->q_begin = in->k_begin = rows->begin;
-    in->angles = in->key_angles = fv_side_angles(ctx, m, rows, 0);
+    in->rotary_table = in->key_rotary_table = fv_side_angles(ctx, m, rows, 0);
     if (s->relative_table)
         in->bias = fv_relative_bias(ctx, s->relative_table, &s->relative, 0, n, n);
     in->x = fv_side_embed(ctx, m, s, rows, 0, pass->training);

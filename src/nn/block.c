@@ -88,7 +88,7 @@ typedef struct sublayer {
 static sublayer begin_sublayer(fv_ctx *ctx, const fv_block *b, const fv_norm_layer *norm,
                                fv_tensor *x, bool training)
 {
-    return (sublayer){.input = b->cfg.post ? x : fv_norm_layer_run(ctx, norm, x),
+    return (sublayer){.input = b->cfg.post_norm ? x : fv_norm_layer_run(ctx, norm, x),
                       .residual = x,
                       .dropped = training && b->cfg.dropout > 0};
 }
@@ -97,7 +97,7 @@ static fv_tensor *end_sublayer(fv_ctx *ctx, const fv_block *b, const fv_norm_lay
                                const sublayer *s, fv_tensor *y)
 {
     if (s->dropped) y = fv_add(ctx, s->residual, fv_dropout(ctx, y, b->cfg.dropout));
-    return b->cfg.post ? fv_norm_layer_run(ctx, norm, y) : y;
+    return b->cfg.post_norm ? fv_norm_layer_run(ctx, norm, y) : y;
 }
 
 static fv_tensor *run_attention(fv_ctx *ctx, const fv_block *b, const fv_mha *heads,
@@ -119,17 +119,17 @@ fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input
                          .v = in->self_v,
                          .position = in->position,
                          .key_position = in->key_position,
-                         .angles = in->angles,
-                         .key_angles = in->key_angles,
+                         .rotary_table = in->rotary_table,
+                         .key_rotary_table = in->key_rotary_table,
                          .bias = in->bias,
                          .visible = in->visible,
                          .blocks = in->blocks,
                          .key_lengths = in->key_lengths,
                          .q_begin = in->q_begin,
                          .k_begin = in->k_begin,
-                         .keep = in->keep,
-                         .keep_user = in->keep_user,
-                         .angles_by_row = in->angles_by_row,
+                         .on_keys_values = in->on_keys_values,
+                         .on_keys_values_user = in->on_keys_values_user,
+                         .rotary_table_per_sequence = in->rotary_table_per_sequence,
                          .want_weights = in->want_weights,
                          .capture = in->capture_self,
                          .training = in->training};

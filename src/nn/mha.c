@@ -94,9 +94,9 @@ void fv_mha_project_keys(fv_ctx *ctx, const fv_mha *heads, fv_tensor *keys, fv_t
 static void project_all(fv_ctx *ctx, const fv_mha *heads, const fv_mha_input *in,
                         fv_attention_input *a)
 {
-    const int axis = in->angles_by_row ? 0 : 1;
-    const rotation by = {rotary_angles(ctx, heads, in->x, in->position, in->angles), axis};
-    fv_tensor *key_angles = in->key_angles;
+    const int axis = in->rotary_table_per_sequence ? 0 : 1;
+    const rotation by = {rotary_angles(ctx, heads, in->x, in->position, in->rotary_table), axis};
+    fv_tensor *key_angles = in->key_rotary_table;
     if (!key_angles && !in->keys && in->position == in->key_position) key_angles = by.angles;
     if (heads->cfg.fused_qkv && !in->keys && !in->k) {
         int64_t size[3];
@@ -154,7 +154,8 @@ static fv_attention_input describe(fv_ctx *ctx, const fv_mha *heads, const fv_mh
                             .q_begin = in->q_begin,
                             .k_begin = in->k_begin};
     project_all(ctx, heads, in, &a);
-    if (in->keep && ctx->error == FV_OK) in->keep(in->keep_user, ctx, &a.k, &a.v);
+    if (in->on_keys_values && ctx->error == FV_OK)
+        in->on_keys_values(in->on_keys_values_user, ctx, &a.k, &a.v);
     if (heads->beta) a.beta = fv_reshape(ctx, heads->beta, 3, (int64_t[]){cfg->heads, 1, 1});
     if (cfg->alibi) a.slopes = fv_alibi_slopes(ctx, fv_tensor_dtype(a.q), cfg->heads);
     add_relative(ctx, heads, in->position - in->key_position, &a);

@@ -13,31 +13,32 @@ void fv_rotary_config_init(fv_rotary_config *cfg, size_t struct_size, int64_t wi
                                        .width = width,
                                        .base = 10000,
                                        .pairs = FV_PAIRS_HALVES,
-                                       .stretch = 1};
+                                       .linear_factor = 1};
     fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
 static fv_status check(fv_ctx *ctx, const fv_rotary_config *cfg)
 {
     if (ctx->error != FV_OK) return ctx->error;
-    const bool llama =
-        cfg->factor > 0 && cfg->low_freq > 0 && cfg->high_freq > cfg->low_freq && cfg->original > 0;
+    const bool llama = cfg->llama3_factor > 0 && cfg->low_freq > 0 &&
+                       cfg->high_freq > cfg->low_freq && cfg->original > 0;
     if (cfg->width >= 0 && cfg->width % 2 == 0 && cfg->base > 0 && isfinite(cfg->base) &&
-        cfg->stretch > 0 && (cfg->factor == 0 || llama))
+        cfg->linear_factor > 0 && (cfg->llama3_factor == 0 || llama))
         return FV_OK;
-    return fv_poison(ctx, FV_ERR_ARGUMENT, "rotary: width %lld, base %g, stretch %g, factor %g",
-                     (long long)cfg->width, cfg->base, cfg->stretch, cfg->factor);
+    return fv_poison(ctx, FV_ERR_ARGUMENT,
+                     "rotary: width %lld, base %g, linear factor %g, llama3 factor %g",
+                     (long long)cfg->width, cfg->base, cfg->linear_factor, cfg->llama3_factor);
 }
 
 /* Radians per position, for pair m. */
 static double frequency(const fv_rotary_config *cfg, int64_t m)
 {
-    const double f = pow(cfg->base, -2.0 * (double)m / (double)cfg->width) / cfg->stretch;
-    if (cfg->factor == 0) return f;
+    const double f = pow(cfg->base, -2.0 * (double)m / (double)cfg->width) / cfg->linear_factor;
+    if (cfg->llama3_factor == 0) return f;
     const double turns = cfg->original * f / 6.283185307179586477; /* within the old context */
     double keep = (turns - cfg->low_freq) / (cfg->high_freq - cfg->low_freq);
     keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
-    return keep * f + (1 - keep) * f / cfg->factor;
+    return keep * f + (1 - keep) * f / cfg->llama3_factor;
 }
 
 fv_tensor *fv_rotary_table(fv_ctx *ctx, fv_dtype dtype, const fv_rotary_config *given,

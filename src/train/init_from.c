@@ -25,17 +25,18 @@ static bool fits(const fv_tensor *a, const fv_tensor *b)
 }
 
 /* Names are listed while there is room for them whole. */
-static void list_random(fv_loaded *t, const char *name)
+static void list_random(fv_init_report *t, const char *name)
 {
     const size_t used = strlen(t->names), need = strlen(name) + 2;
     t->random++;
     if (used + need < sizeof t->names)
         snprintf(t->names + used, sizeof t->names - used, "%s%s", used ? ", " : "", name);
     else
-        t->more = true;
+        t->names_truncated = true;
 }
 
-static fv_status load_all(fv_ctx *ctx, fv_params *params, const fv_params *from, fv_loaded *loaded)
+static fv_status load_all(fv_ctx *ctx, fv_params *params, const fv_params *from,
+                          fv_init_report *loaded)
 {
     for (int i = 0; i < fv_params_count(params); i++) {
         const char *name = fv_params_name(params, i);
@@ -51,7 +52,7 @@ static fv_status load_all(fv_ctx *ctx, fv_params *params, const fv_params *from,
 }
 
 fv_status fv_init_from(fv_ctx *ctx, const char *run_folder, const char *folder, fv_params *params,
-                       fv_loaded *loaded)
+                       fv_init_report *loaded)
 {
     char states[FV_PATH_BYTES];
     FV_TRY(fv_path_join(ctx, states, run_folder, "states.json"));

@@ -10,6 +10,6 @@
  * Fails: as fv_model_open; ARGUMENT (no weight fits); MEMORY.
  */
 fv_status fv_init_from(fv_ctx *ctx, const char *run_folder, const char *folder, fv_params *params,
-                       fv_loaded *loaded);
+                       fv_init_report *loaded);
 
 #endif

@@ -18,7 +18,7 @@ struct fv_run {
     void *task;
     fv_model *model;
     fv_train_config train;
-    fv_loaded loaded;
+    fv_init_report loaded;
     fv_pass pass; /* of training */
     uint64_t step;
     fv_batch batch; /* of this step, where the task has no `begin` */
@@ -331,7 +331,7 @@ fv_status fv_run_train(fv_run *run)
 
 void *fv_run_task(const fv_run *run) { return run->task; }
 fv_model *fv_run_model(const fv_run *run) { return run->model; }
-fv_loaded fv_run_loaded(const fv_run *run) { return run->loaded; }
+fv_init_report fv_run_init_report(const fv_run *run) { return run->loaded; }
 
 const char *fv_run_report(const fv_run *run)
 {

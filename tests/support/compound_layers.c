@@ -115,7 +115,7 @@ static fv_tensor *block(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void 
     fv_block b;
     memset(&b, 0, sizeof b);
     fv_block_config_init(&b.cfg, sizeof b.cfg, width, 2);
-    b.cfg.post = p->post;
+    b.cfg.post_norm = p->post;
     b.cfg.dropout = p->dropout;
     b.cfg.self.fused_qkv = true;
     fv_mha_config_init(&b.cfg.cross, sizeof b.cfg.cross, width, 1);

@@ -51,7 +51,7 @@ void encoder_folder_write(const char *folder, int64_t labels, const char *const 
     cfg.encoder_layers = 1;
     cfg.max_positions = ENCODER_POSITIONS;
     cfg.init_std = 0.5;
-    cfg.words = cfg.logits_bias = cfg.next_sentence = false;
+    cfg.mlm_head = cfg.logits_bias = cfg.next_sentence = false;
     cfg.pooler = labels > 0;
     cfg.labels = labels;
     cfg.label_names = names;
