@@ -1,6 +1,6 @@
 /*
- * fovea bench ops: memory-bound ops, on arrays larger than the caches; the cost of tiny ops
- * with their tape; and a small LSTM.
+ * fovea bench ops: memory-bound ops, on arrays larger than the caches; a step of AdamW; the cost of
+ * tiny ops with their tape; and a small LSTM.
  */
 #include <math.h>
 
@@ -14,27 +14,29 @@
 typedef struct job {
     fv_ctx *ctx;
     fv_tensor *x, *gamma, *beta;
-    fv_tensor *weight, *input_weight, *bias;
-    int64_t length; /* ops in a chain */
+    fv_tensor *recurrent_weight, *input_weight, *bias; /* LSTM */
+    int64_t length;                                    /* ops in a chain */
+    fv_tensor *param;                                  /* AdamW */
     fv_optim *optim;
     fv_status status; /* first failure of a call that is not a tensor op */
 } job;
 
-static bool worked(job *j, fv_status status)
+/* Keeps the first failure; true if this call succeeded. */
+static bool record_status(job *j, fv_status status)
 {
     if (j->status == FV_OK) j->status = status;
     return status == FV_OK;
 }
 
 /* Measures one candidate whose argument is a job; failures inside its calls end the suite. */
-static int measure(bench_run *run, const bench_case *one, bench_limit limit, int threads,
-                   bench_request *ask, bench_result *got)
+static int measure(bench_run *run, const bench_case *c, bench_limit limit, int threads,
+                   bench_request *request, bench_result *result)
 {
-    job *j = one->arg;
-    *ask = (bench_request){
-        .cases = one, .count = 1, .limit = limit, .threads = threads, .level = run->level};
-    bool measured = bench_measure(run, ask, got);
-    if (worked(j, fv_ctx_error(j->ctx)) && j->status == FV_OK)
+    job *j = c->arg;
+    *request = (bench_request){
+        .cases = c, .count = 1, .limit = limit, .threads = threads, .level = run->level};
+    bool measured = bench_measure(run, request, result);
+    if (record_status(j, fv_ctx_error(j->ctx)) && j->status == FV_OK)
         return measured ? CLI_DONE : CLI_INTERRUPTED;
     cli_error("bench: %s", fv_ctx_message(j->ctx));
     return cli_exit_code(j->status);
@@ -89,15 +91,15 @@ static int bench_memory(bench_run *run, int threads)
     static const struct {
         const char *name;
         void (*call)(void *);
-    } rows[] = {
+    } ops[] = {
         {"softmax", call_softmax}, {"layer_norm", call_layer_norm},
         {"gelu", call_gelu},       {"gelu_tanh", call_gelu_tanh},
         {"add", call_add},
     };
-    bool any = false;
-    for (int i = 0; i < CLI_COUNT(rows); i++)
-        any = any || bench_wanted(run, rows[i].name);
-    if (!any) return CLI_DONE;
+    bool any_wanted = false;
+    for (int i = 0; i < CLI_COUNT(ops); i++)
+        any_wanted = any_wanted || bench_wanted(run, ops[i].name);
+    if (!any_wanted) return CLI_DONE;
     job j = {0};
     int code = bench_context(run, threads, &j.ctx);
     if (code) return code;
@@ -108,17 +110,18 @@ static int bench_memory(bench_run *run, int threads)
     /* The vector kernels write results of this size with non-temporal stores; the scalar ones do
      * not. */
     bench_limit limit = run->level > FV_SIMD_SCALAR ? BENCH_TRIAD_NT : BENCH_TRIAD;
-    for (int i = 0; i < CLI_COUNT(rows) && !code; i++) {
-        if (!bench_wanted(run, rows[i].name)) continue;
-        bench_request ask;
-        bench_result got;
-        code = measure(run, &(bench_case){rows[i].call, &j, NULL}, limit, threads, &ask, &got);
+    for (int i = 0; i < CLI_COUNT(ops) && !code; i++) {
+        if (!bench_wanted(run, ops[i].name)) continue;
+        bench_request request;
+        bench_result result;
+        code =
+            measure(run, &(bench_case){ops[i].call, &j, NULL}, limit, threads, &request, &result);
         if (code) break;
-        bench_line line = bench_line_of("ops", rows[i].name, &ask, &got);
+        bench_line line = bench_line_of("ops", ops[i].name, &request, &result);
         line.m = ROWS;
         line.n = COLUMNS;
         bench_line_rate(&line, BENCH_GBS, (double)BYTES_PER_ELEMENT * ROWS * COLUMNS,
-                        got.seconds[0], got.limit);
+                        result.seconds[0], result.limit);
         bench_print(run, &line);
     }
     fv_ctx_destroy(&j.ctx);
@@ -131,14 +134,14 @@ static void prepare_gradient(void *arg)
 {
     job *j = arg;
     fv_scope_begin(j->ctx);
-    worked(j, fv_backward(j->ctx, fv_sum(j->ctx, j->weight, 0, NULL, false)));
+    record_status(j, fv_backward(j->ctx, fv_sum(j->ctx, j->param, 0, NULL, false)));
     fv_scope_end(j->ctx);
 }
 
 static void call_step(void *arg)
 {
     job *j = arg;
-    worked(j, fv_optim_step(j->optim, 1e-4, NULL));
+    record_status(j, fv_optim_step(j->optim, 1e-4, NULL));
 }
 
 /* AdamW as models use it, with the check for non-finite gradients, and the update alone. */
@@ -157,19 +160,19 @@ static int bench_adamw(bench_run *run, int threads, const char *name, bool unche
     config.unchecked = unchecked;
     fv_status status = fv_params_create(j.ctx, &params);
     if (status == FV_OK)
-        j.weight = fv_params_add(params, "w", fv_full(j.ctx, FV_F32, 1, &count, 0.5));
+        j.param = fv_params_add(params, "w", fv_full(j.ctx, FV_F32, 1, &count, 0.5));
     if (status == FV_OK) status = fv_optim_create(params, &config, &j.optim);
     if (status == FV_OK) {
-        bench_request ask;
-        bench_result got;
+        bench_request request;
+        bench_result result;
         code = measure(run, &(bench_case){call_step, &j, prepare_gradient}, BENCH_TRIAD, threads,
-                       &ask, &got);
+                       &request, &result);
         if (!code) {
-            bench_line line = bench_line_of("ops", name, &ask, &got);
+            bench_line line = bench_line_of("ops", name, &request, &result);
             line.m = 1;
             line.n = COUNT;
-            bench_line_rate(&line, BENCH_GBS, (double)BYTES_PER_ELEMENT * COUNT, got.seconds[0],
-                            got.limit);
+            bench_line_rate(&line, BENCH_GBS, (double)BYTES_PER_ELEMENT * COUNT, result.seconds[0],
+                            result.limit);
             bench_print(run, &line);
         }
     } else {
@@ -211,7 +214,7 @@ static void call_tiny_train(void *arg)
     job *j = arg;
     fv_scope_begin(j->ctx);
     fv_tensor *loss = fv_sum(j->ctx, chain(j, j->x), 0, NULL, false);
-    if (worked(j, fv_backward(j->ctx, loss))) fv_zero_grad(j->ctx, j->x);
+    if (record_status(j, fv_backward(j->ctx, loss))) fv_zero_grad(j->ctx, j->x);
     fv_scope_end(j->ctx);
 }
 
@@ -221,7 +224,7 @@ static int bench_tiny(bench_run *run)
     static const struct {
         const char *name;
         void (*call)(void *);
-    } rows[] = {{"tiny_forward", call_tiny_forward}, {"tiny_train", call_tiny_train}};
+    } ops[] = {{"tiny_forward", call_tiny_forward}, {"tiny_train", call_tiny_train}};
     job j = {.length = CHAIN};
     int code = bench_context(run, 1, &j.ctx);
     if (code) return code;
@@ -229,14 +232,15 @@ static int bench_tiny(bench_run *run)
     j.x = fv_leaf(j.ctx, fv_full(j.ctx, FV_F32, 1, &width, 0.5));
     j.gamma = fv_full(j.ctx, FV_F32, 1, &width, 0.9);
     j.beta = fv_full(j.ctx, FV_F32, 1, &width, 0.1);
-    for (int i = 0; i < CLI_COUNT(rows) && !code; i++) {
-        if (!bench_wanted(run, rows[i].name)) continue;
-        bench_request ask;
-        bench_result got;
-        code = measure(run, &(bench_case){rows[i].call, &j, NULL}, BENCH_NO_LIMIT, 1, &ask, &got);
+    for (int i = 0; i < CLI_COUNT(ops) && !code; i++) {
+        if (!bench_wanted(run, ops[i].name)) continue;
+        bench_request request;
+        bench_result result;
+        code = measure(run, &(bench_case){ops[i].call, &j, NULL}, BENCH_NO_LIMIT, 1, &request,
+                       &result);
         if (code) break;
-        bench_line line = bench_line_of("ops", rows[i].name, &ask, &got);
-        bench_line_rate(&line, BENCH_NS, CHAIN, got.seconds[0], got.limit);
+        bench_line line = bench_line_of("ops", ops[i].name, &request, &result);
+        bench_line_rate(&line, BENCH_NS, CHAIN, result.seconds[0], result.limit);
         bench_print(run, &line);
     }
     fv_ctx_destroy(&j.ctx);
@@ -253,10 +257,10 @@ static void call_lstm(void *arg)
     fv_ctx *ctx = j->ctx;
     fv_scope_begin(ctx);
     fv_tensor *gates = fv_linear(ctx, j->x, j->input_weight, j->bias);
-    fv_tensor *h = fv_lstm(ctx, gates, j->weight, NULL, NULL, false, NULL, NULL);
+    fv_tensor *h = fv_lstm(ctx, gates, j->recurrent_weight, NULL, NULL, false, NULL, NULL);
     fv_tensor *loss = fv_sum(ctx, h, 0, NULL, false);
-    if (worked(j, fv_backward(ctx, loss))) {
-        fv_zero_grad(ctx, j->weight);
+    if (record_status(j, fv_backward(ctx, loss))) {
+        fv_zero_grad(ctx, j->recurrent_weight);
         fv_zero_grad(ctx, j->input_weight);
         fv_zero_grad(ctx, j->bias);
     }
@@ -274,15 +278,17 @@ static int bench_lstm(bench_run *run, int threads)
     const int64_t weight_shape[] = {4 * UNITS, UNITS};
     const double scale = 1 / sqrt(UNITS);
     j.x = fv_rand_normal(j.ctx, FV_F32, 3, (int64_t[]){STEPS, 1, UNITS}, 0, 1);
-    j.weight = fv_leaf(j.ctx, fv_rand_uniform(j.ctx, FV_F32, 2, weight_shape, -scale, scale));
+    j.recurrent_weight =
+        fv_leaf(j.ctx, fv_rand_uniform(j.ctx, FV_F32, 2, weight_shape, -scale, scale));
     j.input_weight = fv_leaf(j.ctx, fv_rand_uniform(j.ctx, FV_F32, 2, weight_shape, -scale, scale));
     j.bias = fv_leaf(j.ctx, fv_rand_uniform(j.ctx, FV_F32, 1, weight_shape, -scale, scale));
-    bench_request ask;
-    bench_result got;
-    code = measure(run, &(bench_case){call_lstm, &j, NULL}, BENCH_NO_LIMIT, threads, &ask, &got);
+    bench_request request;
+    bench_result result;
+    code = measure(run, &(bench_case){call_lstm, &j, NULL}, BENCH_NO_LIMIT, threads, &request,
+                   &result);
     if (!code) {
-        bench_line line = bench_line_of("ops", name, &ask, &got);
-        bench_line_rate(&line, BENCH_NS, 1, got.seconds[0], got.limit);
+        bench_line line = bench_line_of("ops", name, &request, &result);
+        bench_line_rate(&line, BENCH_NS, 1, result.seconds[0], result.limit);
         bench_print(run, &line);
     }
     fv_ctx_destroy(&j.ctx);

@@ -1,4 +1,5 @@
-/* fovea run with a Transformer that generates: from prompts, or from sources. */
+/* fovea run with a Transformer that generates: continues prompts (decoder), or answers sources
+ * (encoder-decoder). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,29 +9,37 @@
 
 enum { MAX_STOPS = 16 };
 
-typedef struct work {
+typedef struct generate_job {
     const cli_call *call;
     fv_ctx *ctx;
     fv_generator *gen;
     fv_generate_config how;
-    char *stop_text; /* the texts of --stop, each ended */
+    char *stop_text; /* the texts of --stop, each NUL-terminated */
     const char *stops[MAX_STOPS];
     bool streamed;
-    int64_t done;
-} work;
+    int64_t texts_done;
+} generate_job;
 
 /* ---- settings ---------------------------------------------------------------------- */
 
-/* Splits --stop at "||" and replaces \\n and \\t. */
-static bool read_stops(work *w)
+/* Splits --stop at "||" and replaces \n and \t. Returns CLI_DONE, or another code with the error
+ * printed. */
+static int read_stops(generate_job *w)
 {
     const char *from = cli_text(w->call, "stop");
-    if (!from) return true;
+    if (!from) return CLI_DONE;
     char *to = w->stop_text = malloc(strlen(from) + 1);
-    if (!to) return false;
+    if (!to) {
+        cli_error("run: out of memory");
+        return CLI_FAILED;
+    }
     w->stops[w->how.stop_count++] = to;
     for (; *from; from++) {
-        if (from[0] == '|' && from[1] == '|' && w->how.stop_count < MAX_STOPS) {
+        if (from[0] == '|' && from[1] == '|') {
+            if (w->how.stop_count == MAX_STOPS) {
+                cli_error("run: --stop has more than %d texts", (int)MAX_STOPS);
+                return CLI_USAGE;
+            }
             *to++ = '\0';
             w->stops[w->how.stop_count++] = to;
             from++;
@@ -42,11 +51,11 @@ static bool read_stops(work *w)
     }
     *to = '\0';
     w->how.stop = w->stops;
-    return true;
+    return CLI_DONE;
 }
 
 /* The folder's generation settings, overridden by the command line. */
-static void read_settings(work *w)
+static void read_settings(generate_job *w)
 {
     const cli_call *call = w->call;
     fv_generate_config_init(&w->how, sizeof w->how, fv_generator_defaults(w->gen));
@@ -81,7 +90,8 @@ static void print_json(const fv_generated_text *g, const char *prompt, int rank)
     cli_json_close(&j, '}');
 }
 
-static void print_one(const work *w, const char *prompt, const fv_generated_text *g, int rank)
+static void print_one(const generate_job *w, const char *prompt, const fv_generated_text *g,
+                      int rank)
 {
     if (cli_flag(w->call, "json"))
         print_json(g, prompt, rank);
@@ -95,12 +105,13 @@ static void print_one(const work *w, const char *prompt, const fv_generated_text
 
 static int generate(void *user, int64_t count, const fv_string *texts)
 {
-    work *w = user;
+    generate_job *w = user;
     fv_generated *all = NULL;
-    w->how.search.first_source = w->done;
-    const fv_search_config *d = &w->how.search;
-    w->streamed =
-        count == 1 && d->nbest == 1 && (d->sample || d->beam == 1) && !cli_flag(w->call, "json");
+    /* so that sampling draws the same numbers for any --batch */
+    w->how.search.first_source = w->texts_done;
+    const fv_search_config *search = &w->how.search;
+    w->streamed = count == 1 && search->nbest == 1 && (search->sample || search->beam == 1) &&
+                  !cli_flag(w->call, "json");
     w->how.on_text = w->streamed ? print_piece : NULL;
     const fv_status status = fv_generate(w->gen, count, texts, &w->how, &all);
     for (int64_t i = 0; status == FV_OK && i < count; i++) {
@@ -109,22 +120,20 @@ static int generate(void *user, int64_t count, const fv_string *texts)
             print_one(w, texts[i].text, g, n);
     }
     fv_generated_free(&all);
-    w->done += count;
+    w->texts_done += count;
     return status == FV_OK ? CLI_DONE : cli_library_error("run", w->ctx, status);
 }
 
 int cli_run_generate(const cli_call *call, fv_ctx *ctx, fv_model **model)
 {
-    work w = {.call = call, .ctx = ctx};
+    generate_job w = {.call = call, .ctx = ctx};
     const fv_status status =
         fv_generator_take(model, call->words[0], cli_weight_form(call), &w.gen);
     if (status != FV_OK) return cli_library_error("run", ctx, status);
-    int code = CLI_FAILED;
     read_settings(&w);
-    if (read_stops(&w))
+    int code = read_stops(&w);
+    if (code == CLI_DONE)
         code = cli_for_each_batch(call, ctx, cli_int(call, "batch"), generate, &w);
-    else
-        cli_error("run: out of memory");
     free(w.stop_text);
     fv_generator_close(&w.gen);
     return code;

@@ -114,6 +114,13 @@ static void a_stop_text_ends(void)
     program_run("run %s abc -n 12 --json --stop never||%c", folder("llama", 263), letter);
     expect(0, "\"text\": \"\"", NULL);
     expect(0, "\"ended_by\": \"stop\"", NULL);
+    /* 16 stop texts are allowed, 17 are not. */
+    program_run("run %s abc -n 2 --stop 0||1||2||3||4||5||6||7||8||9||A||B||C||D||E||F",
+                folder("llama", 263));
+    expect(0, NULL, NULL);
+    program_run("run %s abc -n 2 --stop 0||1||2||3||4||5||6||7||8||9||A||B||C||D||E||F||G",
+                folder("llama", 263));
+    expect(2, "", "--stop has more than 16 texts");
 }
 
 static void an_encoder_fills_in_and_embeds(void)
