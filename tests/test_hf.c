@@ -5,6 +5,7 @@
 #include "fovea/ops.h"
 #include "fovea/train.h"
 #include "fovea/transformer.h"
+#include "models/model.h"
 #include "support/files.h"
 #include "support/tensors.h"
 #include "support/values.h"

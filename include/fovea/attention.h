@@ -248,8 +248,6 @@ typedef enum fv_attention_path {
     FV_ATTENTION_PATH_COUNT
 } fv_attention_path;
 
-FV_API const char *fv_attention_path_name(fv_attention_path path); /* "streamed", ... */
-
 /* NULL where the description makes none. All are differentiable but `choice` and `captured`. */
 typedef struct fv_attention_result {
     fv_attention_path path;

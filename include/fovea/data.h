@@ -93,9 +93,6 @@ typedef enum fv_made_part {
 
 FV_API const char *fv_made_part_name(fv_made_part part); /* "train", "valid", "test" */
 
-/* The part of a source by the rule above. */
-FV_API fv_made_part fv_made_part_of(const char *source, size_t bytes);
-
 typedef struct fv_made_set {
     const char *name, *about;
     const char *from;            /* the public set it is made from; NULL: from nothing */
@@ -242,13 +239,6 @@ typedef struct fv_date_pair {
 
 FV_API void fv_date_pair_make(uint64_t seed, uint64_t number, fv_dates_part part,
                               fv_date_pair *out);
-
-/* Which part a calendar date belongs to. */
-FV_API fv_dates_part fv_date_part(int year, int month, int day);
-
-/* Writes a given date in one of the formats. false: no such date or format, or a format with a
- * two-digit year that cannot mean it. */
-FV_API bool fv_date_write(int format, int year, int month, int day, fv_date_pair *out);
 
 #ifdef __cplusplus
 }

@@ -242,9 +242,6 @@ typedef struct fv_mha {
 FV_API FV_MUST_USE fv_status fv_mha_create(fv_params *params, const char *prefix,
                                            const fv_mha_config *cfg, fv_mha *heads);
 
-/* The settings alone, checked and completed: for a layer filled by hand. */
-FV_API FV_MUST_USE fv_status fv_mha_complete(fv_ctx *ctx, const fv_mha_config *cfg, fv_mha *heads);
-
 typedef struct fv_mha_input {
     fv_tensor *x; /* [batch, n_q, width_q] */
     fv_tensor *keys,

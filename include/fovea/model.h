@@ -33,8 +33,7 @@
 extern "C" {
 #endif
 
-/* ---- abilities, and what the data says
- * -------------------------------------------------------------- */
+/* ---- abilities, and what the data says ----------------------------------------------------- */
 
 /* What a model can do with inputs. */
 typedef enum fv_ability {
@@ -216,9 +215,6 @@ FV_API fv_tensor *fv_model_classify(fv_model *model, const fv_batch *inputs, con
  * fails with. */
 FV_API FV_MUST_USE fv_status fv_model_capture_attention(fv_model *model, const fv_batch *batch,
                                                         const fv_pass *pass);
-/* Tokenizers of both sides, from the model's folder if they are not there yet. Fails: as
- * fv_tokenizer_load; STATE (the model has no folder). */
-FV_API FV_MUST_USE fv_status fv_model_load_tokenizers(fv_model *model);
 
 /* ---- generation_config.json --------------------------------------------------------------- */
 
@@ -245,9 +241,6 @@ struct fv_generation_defaults {
     int banned_count;                     /* words */
     bool renormalize;                     /* "renormalize_logits" */
 };
-
-/* All zero where the kind has none. */
-FV_API const fv_generation_defaults *fv_model_generation(const fv_model *model);
 
 /* ---- sentence embeddings ------------------------------------------------------------------ */
 

@@ -43,7 +43,6 @@ FV_API FV_MUST_USE fv_status fv_params_create(fv_ctx *ctx, fv_params **out);
 /* A set to count with: its parameters have names and shapes, but one element of memory each, so
  * that a model of any size can be made in it and looked at. */
 FV_API FV_MUST_USE fv_status fv_params_create_plan(fv_ctx *ctx, fv_params **out);
-FV_API bool fv_params_is_plan(const fv_params *params);
 /* Destroy the set before its context. NULL is fine; *params becomes NULL. */
 FV_API void fv_params_destroy(fv_params **params);
 
@@ -65,10 +64,6 @@ FV_API int fv_params_count(const fv_params *params);
 FV_API const char *fv_params_name(const fv_params *params, int i);
 FV_API fv_tensor *fv_params_tensor(const fv_params *params, int i);
 FV_API fv_tensor *fv_params_find(const fv_params *params, const char *name); /* NULL if absent */
-/* Model files hold this matrix transposed (GPT-2's): fv_params_save and fv_params_load turn it.
- * Fails: INDEX (no such parameter), SHAPE (not a matrix). */
-FV_API FV_MUST_USE fv_status fv_params_store_transposed(fv_params *params, const char *name);
-FV_API bool fv_params_stored_transposed(const fv_params *params, int i);
 FV_API int64_t fv_params_elements(const fv_params *params); /* buffers not counted */
 FV_API void fv_params_zero_grad(fv_params *params);
 /* Whether two sets, buffers included, have the same names, dtypes, shapes and bits. Waits for the

@@ -119,11 +119,6 @@ FV_API fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x,
                              const fv_packed_sequences *packed, const fv_rnn_state *start,
                              bool training, fv_rnn_state *last);
 
-/* One step of one cell: gates of the input [rows, k hidden] (k = 1, 3, 4) and the state. *c may
- * point to NULL except for the LSTM. Returns the new h and replaces *c. */
-FV_API fv_tensor *fv_rnn_step(fv_ctx *ctx, fv_cell cell, const fv_rnn_weights *weights,
-                              fv_tensor *input_gates, fv_tensor *h, fv_tensor **c);
-
 /* ==== sequence net ================================================================== */
 
 /*

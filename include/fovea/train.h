@@ -126,11 +126,6 @@ typedef struct fv_train_config {
 /* The defaults in brackets; AdamW at a constant 1e-3. */
 FV_API void fv_train_config_init(fv_train_config *cfg, size_t struct_size);
 
-/* The settings as keys of a recipe, "train.steps" and so on, with the optimizer and the schedule
- * among them; and back. The folder and the observer stay as they are. */
-FV_API fv_key_table fv_train_keys(void);
-FV_API void fv_train_config_from(const fv_recipe *recipe, fv_train_config *cfg);
-
 typedef struct fv_trainer fv_trainer;
 
 /* `params` and what task and cfg point to must outlive the trainer. Fails: ARGUMENT, MEMORY. */

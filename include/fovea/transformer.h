@@ -132,11 +132,6 @@ typedef struct fv_transformer_config {
 FV_API void fv_transformer_config_init(fv_transformer_config *cfg, size_t struct_size,
                                        fv_family family);
 
-/* The settings as keys of a recipe, "transformer.width" and so on, and back. Keys left
- * at their default take the value of the family's typical model. */
-FV_API fv_key_table fv_transformer_keys(void);
-FV_API void fv_transformer_config_from(const fv_recipe *recipe, fv_transformer_config *cfg);
-
 typedef struct fv_transformer fv_transformer;
 
 /*
@@ -223,16 +218,6 @@ FV_API fv_tensor *fv_transformer_mlm_loss(fv_ctx *ctx, const fv_transformer *mod
 
 /* ---- as a model ----------------------------------------------------------------------- */
 
-/*
- * A translator, untrained: vocabulary sizes in `cfg` are taken from the tokenizers, BOS and EOS
- * from the target's "<s>" and "</s>"; two tokenizers mean two embeddings. Takes ownership of both
- * tokenizers, which were made in `ctx` and may be the same, also on failure. Fails: ARGUMENT
- * (encoder, decoder or a token is missing, bad settings), MEMORY.
- */
-FV_API FV_MUST_USE fv_status fv_transformer_translator(fv_ctx *ctx,
-                                                       const fv_transformer_config *cfg,
-                                                       fv_tokenizer *source, fv_tokenizer *target,
-                                                       fv_model **out);
 /* The Transformer inside a model of that kind, owned by it; NULL: it is of another kind. */
 FV_API fv_transformer *fv_model_transformer(const fv_model *model);
 

@@ -33,22 +33,6 @@ static fv_status create(fv_params *params, const fv_recipe *recipe, const fv_dat
     return make(params, &cfg, spec, self);
 }
 
-fv_status fv_seq2seq_translator(fv_ctx *ctx, const fv_seq2seq_config *cfg, fv_tokenizer *source,
-                                fv_tokenizer *target, fv_model **out)
-{
-    const fv_data_spec spec = {.ability = FV_CAN_TRANSLATE, .source = source, .target = target};
-    fv_model *m = NULL;
-    FV_TRY(fv_model_begin(ctx, &fv_kind_seq2seq, &spec, &m));
-    m->type = fv_kind_seq2seq.types;
-    fv_status status = make(m->params, cfg, &m->spec, &m->self);
-    if (status == FV_OK) status = fv_model_make_encoders(m);
-    if (status == FV_OK)
-        *out = m;
-    else
-        fv_model_close(&m);
-    return status;
-}
-
 static void destroy(void *self)
 {
     fv_seq2seq *model = self;

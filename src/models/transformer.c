@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "tensor/params.h"
 
 /* ---- settings ---------------------------------------------------------------------- */
 
