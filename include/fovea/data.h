@@ -167,8 +167,15 @@ typedef struct fv_line {
 /* Fails: IO, LIMIT (fv_limits.total_bytes), UNSUPPORTED, MEMORY, ARGUMENT. */
 FV_API FV_MUST_USE fv_status fv_lines_open(fv_ctx *ctx, const char *path, fv_lines_policy policy,
                                            fv_lines **out);
-/* Lines of a text in memory, plain or compressed. The text must outlive `lines`; messages use
+/*
+ * Lines of a text in memory, plain or compressed. The text must outlive `lines`; messages use
  * `name`.
+ *
+ *     const char text[] = "a line\nanother\n";
+ *     s = fv_lines_open_memory(ctx, "notes", text, strlen(text), FV_LINES_POLICY_MARK, &lines);
+ *     for (fv_line line; (s = fv_lines_next(lines, &line)) == FV_OK && line.text;)
+ *         if (!line.valid)
+ *             printf("%s:%" PRIu64 ": not UTF-8\n", fv_lines_name(lines), line.number);
  */
 FV_API FV_MUST_USE fv_status fv_lines_open_memory(fv_ctx *ctx, const char *name, const void *data,
                                                   size_t bytes, fv_lines_policy policy,

@@ -13,6 +13,9 @@
  *                  y = {.count = 2, .tokens = ys, .length = y_lengths};
  *     fv_batch batch = fv_batch_of_pairs(&x, &y);
  *     fv_tensor *loss = fv_seq2seq_loss(ctx, model, &batch, NULL);    // summed over tokens
+ *     if (fv_seq2seq_settings(model)->decoder != FV_DECODER_FIXED) {
+ *         fv_tensor *map = fv_seq2seq_align(ctx, model, &batch);      // [2, targets + 1, sources]
+ *     }
  *
  *     fv_stepper stepper;                                 // for fv_search
  *     s = fv_seq2seq_stepper(model, &batch, &stepper);
@@ -88,8 +91,15 @@ typedef struct fv_seq2seq_config {
 
 FV_API void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size);
 
-/* All settings as a config.json with model_type "fovea-seq2seq", and back. Loading fails: IO,
- * FORMAT (another model_type, a missing, unknown or impossible value: named), MEMORY. */
+/*
+ * All settings as a config.json with model_type "fovea-seq2seq", and back. Loading fails: IO,
+ * FORMAT (another model_type, a missing, unknown or impossible value: named), MEMORY.
+ *
+ *     fv_seq2seq_config cfg;
+ *     s = fv_seq2seq_config_load(ctx, "run/config.json", &cfg);
+ *     cfg.dropout = 0.3;                                  // to train it further
+ *     s = fv_seq2seq_config_save(ctx, &cfg, "run2/config.json");
+ */
 FV_API FV_MUST_USE fv_status fv_seq2seq_config_save(fv_ctx *ctx, const fv_seq2seq_config *cfg,
                                                     const char *path);
 FV_API FV_MUST_USE fv_status fv_seq2seq_config_load(fv_ctx *ctx, const char *path,

@@ -13,7 +13,9 @@
  *     fv_status s = fv_trainer_create(params, &task, &cfg, &trainer);
  *     if (s == FV_OK) s = fv_trainer_resume(trainer);     // nothing there: starts afresh
  *     if (s == FV_OK) s = fv_trainer_run(trainer);        // CANCELLED: saved, resume later
+ *     printf("%" PRIu64 " steps, best %g\n", fv_trainer_steps(trainer), fv_trainer_best(trainer));
  *     fv_trainer_destroy(&trainer);
+ *     if (s == FV_OK) s = fv_params_load(params, "run/model.safetensors");    // the best weights
  *
  * A folder holds model.safetensors (the best weights so far, by the first metric), the last
  * `keep` states (state-<step>.safetensors: weights, optimizer, counters, place in the data), their
