@@ -156,6 +156,7 @@ typedef struct fv_limits {
     uint64_t total_bytes;  /* a whole file's data, decompressed [1 TiB] */
     uint64_t line_bytes;   /* a line of a text file [16 MiB] */
     uint64_t vocabulary;   /* tokens of a tokenizer [1,048,576] */
+    uint64_t reserved[7];  /* zero; new limits take their place here (docs/architecture.md) */
 } fv_limits;
 
 /*

@@ -326,7 +326,8 @@ typedef struct fv_feed_forward_config {
     double dropout;                /* of the hidden layer [0] */
     double init_std, init_std_out; /* of up and gate, and of down; down 0: as up [0, 0] */
     const fv_feed_forward_names
-        *names; /* constants of the program; NULL: the default names [NULL] */
+        *names;           /* constants of the program; NULL: the default names [NULL] */
+    uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_feed_forward_config;
 
 FV_API void fv_feed_forward_config_init(fv_feed_forward_config *cfg, size_t struct_size,

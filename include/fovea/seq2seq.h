@@ -93,9 +93,10 @@ FV_API void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size);
 
 /*
  * All settings as a config.json with model_type "fovea-seq2seq", and back. Loading fails: IO,
- * FORMAT (another model_type, a missing, unknown or impossible value: named), MEMORY.
+ * FORMAT (another model_type, a missing, unknown or impossible value: named), MEMORY. struct_size
+ * of `out` is set by the caller.
  *
- *     fv_seq2seq_config cfg;
+ *     fv_seq2seq_config cfg = {.struct_size = sizeof cfg};
  *     s = fv_seq2seq_config_load(ctx, "run/config.json", &cfg);
  *     cfg.dropout = 0.3;                                  // to train it further
  *     s = fv_seq2seq_config_save(ctx, &cfg, "run2/config.json");

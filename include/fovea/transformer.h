@@ -256,9 +256,9 @@ FV_API FV_MUST_USE fv_status fv_transformer_save_settings(const fv_transformer *
                                                           const char *folder);
 /*
  * The settings of a config.json alone. Heads are those that "architectures" names. Fails: IO,
- * FORMAT, LIMIT, MEMORY.
+ * FORMAT, LIMIT, MEMORY. struct_size of `out` is set by the caller.
  *
- *     fv_transformer_config cfg;
+ *     fv_transformer_config cfg = {.struct_size = sizeof cfg};
  *     s = fv_transformer_config_load(ctx, "gpt2/config.json", &cfg);
  *     cfg.decoder_layers /= 2;                            // a student of the same family
  *     s = fv_transformer_config_save(ctx, &cfg, "student/config.json");
@@ -279,7 +279,7 @@ FV_API fv_tensor *fv_embed(fv_ctx *ctx, const fv_token_rows *rows, fv_tensor *st
 /*
  * architectures: what published Transformers cost, counted from our own model code.
  *
- *     fv_architecture a;
+ *     fv_architecture a = {.struct_size = sizeof a};
  *     fv_model_cost cost;
  *     if (!fv_architecture_find("gpt2-xl", &a)) return 1;
  *     s = fv_transformer_cost(ctx, &a.config, 1024, &cost);
@@ -289,6 +289,7 @@ FV_API fv_tensor *fv_embed(fv_ctx *ctx, const fv_token_rows *rows, fv_tensor *st
  */
 
 typedef struct fv_architecture {
+    size_t struct_size;    /* set by the caller */
     const char *name;      /* "bert-large" */
     const char *published; /* its parameters as its authors count them, "340M" */
     const char *note;      /* where our model differs from theirs, or NULL */

@@ -45,7 +45,7 @@ static fv_status load(fv_params *params, const fv_model_folder *from, fv_data_sp
                       void **self)
 {
     char weights[FV_PATH_BYTES];
-    fv_seq2seq_config cfg;
+    fv_seq2seq_config cfg = {.struct_size = sizeof cfg};
     fv_ctx *ctx = from->ctx;
     FV_TRY(fv_seq2seq_config_load(ctx, from->config, &cfg));
     FV_TRY(fv_load_tokenizer_pair(ctx, from->path, &spec->source, &spec->target));

@@ -169,7 +169,7 @@ static fv_status load_in(self_t *s, fv_params *params, const fv_model_folder *fr
                          fv_data_spec *spec)
 {
     fv_ctx *ctx = from->ctx;
-    fv_transformer_config cfg;
+    fv_transformer_config cfg = {.struct_size = sizeof cfg};
     FV_TRY(fv_transformer_config_load(ctx, from->config, &cfg));
     FV_TRY(load_sides(from, &cfg, spec));
     FV_TRY(fv_hf_generation_load(ctx, from->path, &cfg, &s->generation));

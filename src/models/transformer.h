@@ -97,4 +97,8 @@ fv_tensor *fv_side_finish(fv_ctx *ctx, const fv_side *side, fv_tensor *x);
 fv_key_table fv_transformer_keys(void);
 void fv_transformer_config_from(const fv_recipe *recipe, fv_transformer_config *cfg);
 
+/* The settings of a caller, whose struct may be older and smaller. Fails: ARGUMENT. */
+fv_status fv_transformer_config_read(fv_ctx *ctx, const fv_transformer_config *given,
+                                     fv_transformer_config *full);
+
 #endif

@@ -223,14 +223,6 @@ static void write_signature(const fv_text_metric *metric, bool sampled, fv_text_
              sampling, description, FV_VERSION);
 }
 
-/* Copies the fields that the caller's version of the struct has, except its size. */
-static void hand_out(const fv_text_metric_result *score, fv_text_metric_result *out)
-{
-    size_t theirs = out->struct_size, bytes = theirs < sizeof *score ? theirs : sizeof *score;
-    if (bytes <= sizeof theirs) return;
-    memcpy((char *)out + sizeof theirs, (const char *)score + sizeof theirs, bytes - sizeof theirs);
-}
-
 fv_status fv_text_metric_compute(fv_text_metric *metric, fv_text_metric_result *out)
 {
     fv_text_metric_result score = {0};
@@ -244,7 +236,7 @@ fv_status fv_text_metric_compute(fv_text_metric *metric, fv_text_metric_result *
     score.score = kind_of(metric)->compute(&metric->cfg, row, &score);
     if (sampled) FV_TRY(resample(metric, &score));
     write_signature(metric, sampled, &score);
-    hand_out(&score, out);
+    fv_config_give(out, &score, sizeof score);
     return FV_OK;
 }
 
@@ -257,6 +249,6 @@ fv_status fv_text_metric_compute_segment(fv_text_metric *metric, size_t index,
     score.score =
         kind_of(metric)->compute(&metric->cfg, metric->rows + index * metric->width, &score);
     write_signature(metric, false, &score);
-    hand_out(&score, out);
+    fv_config_give(out, &score, sizeof score);
     return FV_OK;
 }
