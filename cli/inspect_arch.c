@@ -47,7 +47,7 @@ static void print_row(const fv_architecture *a, const fv_model_cost *c)
 
 static int unknown(const char *name)
 {
-    fv_architecture a;
+    fv_architecture a = {.struct_size = sizeof a};
     fv_nearest nearest;
     fv_nearest_init(&nearest, name);
     for (int i = 0; fv_architecture_get(i, &a); i++)
@@ -67,7 +67,7 @@ static bool chosen(int i, const char *name, fv_architecture *out)
 
 int inspect_architectures(fv_ctx *ctx, const char *name, int64_t length, bool json)
 {
-    fv_architecture a;
+    fv_architecture a = {.struct_size = sizeof a};
     if (!chosen(0, name, &a)) return unknown(name);
     if (!json)
         printf("%-18s %6s %6s %6s %14s  %-9s %9s %9s %9s\n", "", "layers", "width", "heads",

@@ -17,7 +17,7 @@ static void counts_match_the_published_ones(void)
                  {"roberta-large", 355359744}};
     fv_ctx *ctx = NULL;
     CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);
-    fv_architecture a;
+    fv_architecture a = {.struct_size = sizeof a};
     fv_model_cost cost;
     int rows = 0;
     for (; fv_architecture_get(rows, &a); rows++) {
@@ -40,7 +40,7 @@ static void operations_are_counted_by_hand(void)
 {
     fv_ctx *ctx = NULL;
     CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);
-    fv_architecture a;
+    fv_architecture a = {.struct_size = sizeof a};
     fv_model_cost c;
     CHECK(fv_architecture_find("gpt2", &a));
     CHECK_OK(ctx, fv_transformer_cost(ctx, &a.config, 1023, &c));

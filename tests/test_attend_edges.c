@@ -2,6 +2,7 @@
  * fv_attention_run at its edges: NaN behind a mask and in visible keys, zero vectors, rows that see
  * nothing, any width, 16-bit numbers; the path it takes and says it took; what it refuses.
  */
+#include "attention/attention.h"
 #include "fovea/autograd.h"
 #include "support/tensors.h"
 #include "support/world.h"

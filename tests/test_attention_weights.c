@@ -472,7 +472,7 @@ static void refusals(void)
     w.rows = -1;
     CHECK(fv_attn_weights_scratch(&p.a, &w, 1, &need) == FV_ERR_ARGUMENT);
     w = weights_window(&p);
-    w.struct_size = 8;
+    w.struct_size = sizeof w + 8;
     CHECK(fv_attn_weights_scratch(&p.a, &w, 1, &need) == FV_ERR_ARGUMENT);
     w = weights_window(&p);
     CHECK(fv_attn_weights_scratch(&p.a, &w, 0, &need) == FV_ERR_ARGUMENT);

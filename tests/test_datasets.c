@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "data/datasets.h"
 #include "fovea/data.h"
 #include "io/sha256.h"
 #include "support/corrupt.h"

@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include "data/datasets.h"
 #include "support/test.h"
 
 static void known_dates_read_right(void)

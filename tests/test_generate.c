@@ -5,6 +5,7 @@
 #include "fovea/generate.h"
 
 #include "fovea/file.h"
+#include "models/model.h"
 #include "support/files.h"
 #include "support/marian.h"
 #include "support/test.h"

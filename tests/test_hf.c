@@ -5,6 +5,7 @@
 #include "fovea/ops.h"
 #include "fovea/train.h"
 #include "fovea/transformer.h"
+#include "models/model.h"
 #include "support/files.h"
 #include "support/tensors.h"
 #include "support/values.h"
@@ -162,7 +163,7 @@ static void settings_survive(void)
     for (int f = 0; f < FAMILIES; f++) {
         fv_ctx *ctx = values_begin();
         model_folder();
-        fv_transformer_config was, is;
+        fv_transformer_config was = {.struct_size = sizeof was}, is = was;
         CHECK_OK(ctx, fv_transformer_config_load(ctx, fixture(families[f], "config.json"), &was));
         CHECK_OK(ctx, fv_transformer_config_save(ctx, &was, folder_path("config.json")));
         CHECK_OK(ctx, fv_transformer_config_load(ctx, folder_path("config.json"), &is));
@@ -189,7 +190,7 @@ static void what_config_json_cannot_express_is_refused(void)
     CHECK(strstr(fv_ctx_message(ctx), "'post'") != NULL);
     CHECK_EQ(folder_count(".json"), 0);
     c.family = FV_FAMILY_FOVEA; /* which can say everything */
-    fv_transformer_config back;
+    fv_transformer_config back = {.struct_size = sizeof back};
     CHECK_OK(ctx, fv_transformer_config_save(ctx, &c, folder_path("config.json")));
     CHECK_OK(ctx, fv_transformer_config_load(ctx, folder_path("config.json"), &back));
     CHECK(back.post_norm && back.act == FV_ACT_GELU_TANH && back.positions == FV_POSITION_LEARNED);

@@ -10,6 +10,7 @@
 #include "support/marian.h"
 #include "support/tensors.h"
 #include "support/values.h"
+#include "tensor/params.h"
 
 enum { MAPS = 8 };
 
@@ -219,7 +220,8 @@ static void marian_matches(void)
     fixture f;
     folder_make();
     if (marian_with_positions(folder) && fixture_open_at(&f, "marian", folder)) {
-        const fv_capture capture = {.options = {.weights = true}, .on_weights = take_map, .user = &f};
+        const fv_capture capture = {
+            .options = {.weights = true}, .on_weights = take_map, .user = &f};
         fv_tensor *memory, *logits = pass_both(&f, f.t, &capture, &memory);
         compare(&f, "encoder_last_hidden_state", memory, 2e-5);
         compare(&f, "logits", logits, 2e-5);

@@ -4,6 +4,7 @@
  * test_compounds.c.
  */
 #include "fovea/autograd.h"
+#include "nn/mha.h"
 #include "support/layerbench.h"
 #include "support/tensors.h"
 

@@ -6,6 +6,7 @@
  */
 #include "fovea/train.h"
 #include "fovea/transformer.h"
+#include "models/model.h"
 #include "support/files.h"
 #include "support/program.h"
 #include "support/test.h"

@@ -1,7 +1,7 @@
 /* Parallel files as tokens: what is kept, what is left out and counted, what is refused, and that
  * batches of them can be gone back to. */
 #include "fovea/batch.h"
-#include "fovea/seq2seq.h"
+#include "fovea/task.h"
 #include "fovea/translate.h"
 #include "support/files.h"
 #include "support/test.h"
@@ -165,11 +165,16 @@ static bool make_translator(void)
         "\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"the\":1,\"a\":2,\"cat\":3,\"dog\":4,\"sat\":5,"
         "\"ran\":6,\"<s>\":7,\"</s>\":8}}}";
     fv_tokenizer *tok = NULL;
-    fv_seq2seq_config cfg;
-    fv_seq2seq_config_init(&cfg, sizeof cfg);
-    cfg.hidden = cfg.embedding = cfg.encoder_hidden = 4;
-    return fv_tokenizer_parse(ctx, "t", json, sizeof json - 1, &tok) == FV_OK &&
-           fv_seq2seq_translator(ctx, &cfg, tok, tok, &words) == FV_OK;
+    fv_recipe *recipe = NULL;
+    const bool made =
+        fv_run_recipe(ctx, &recipe) == FV_OK &&
+        fv_recipe_set(recipe, "model.hidden", "4") == FV_OK &&
+        fv_tokenizer_parse(ctx, "t", json, sizeof json - 1, &tok) == FV_OK &&
+        fv_model_create(ctx, "recurrent", recipe,
+                        &(fv_data_spec){.ability = FV_CAN_TRANSLATE, .source = tok, .target = tok},
+                        &words) == FV_OK;
+    fv_recipe_destroy(&recipe);
+    return made;
 }
 
 TEST_MAIN(argc, argv)

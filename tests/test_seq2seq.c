@@ -521,7 +521,7 @@ static void settings_survive_a_file(void)
     const fv_key_table table = fv_seq2seq_keys();
     fv_recipe *recipe = NULL;
     CHECK_OK(ctx, fv_recipe_create(ctx, &table, 1, &recipe));
-    fv_seq2seq_config plain, from, back;
+    fv_seq2seq_config plain, from, back = {.struct_size = sizeof back};
     fv_seq2seq_config_init(&plain, sizeof plain);
     fv_seq2seq_config_init(&from, sizeof from);
     fv_seq2seq_config_from(recipe, &from);
@@ -570,7 +570,7 @@ static void bad_settings_files_are_named(void)
                {"{\"model_type\": \"fovea-seq2seq\"}", "source_tokens"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const char *path = folder_path("bad.json");
-        fv_seq2seq_config cfg;
+        fv_seq2seq_config cfg = {.struct_size = sizeof cfg};
         file_write(path, bad[i].text, strlen(bad[i].text));
         CHECK_EQ(fv_seq2seq_config_load(ctx, path, &cfg), FV_ERR_FORMAT);
         if (!strstr(fv_ctx_message(ctx), bad[i].message))

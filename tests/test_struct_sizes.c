@@ -1,4 +1,7 @@
-/* Configs of older, smaller versions: accepted, with defaults for the rest. */
+/* Structs of older, smaller versions: accepted, with defaults for the rest, or filled as far as
+ * they go. Every public struct with a struct_size is in the table. */
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,22 +12,13 @@
 #include "fovea/text_metric.h"
 #include "fovea/train.h"
 #include "fovea/transformer.h"
+#include "support/struct_sizes.h"
 #include "support/test.h"
 #include "support/values.h"
 
-static fv_ctx *ctx;
 static fv_params *params;
 
 /* ---- the structs: how each is filled, and a call that reads it ----------------------------- */
-
-typedef struct sized {
-    const char *name;
-    size_t bytes;
-    size_t min_bytes; /* up to here a caller must have set something for the call to succeed */
-    void (*init)(void *cfg, size_t bytes);
-    void (*set)(void *cfg);
-    fv_status (*call)(const void *cfg);
-} sized;
 
 static void init_rnn(void *cfg, size_t bytes) { fv_rnn_config_init(cfg, bytes); }
 static fv_status call_rnn(const void *cfg)
@@ -74,9 +68,9 @@ static fv_status call_block(const void *cfg)
 static void init_rotary(void *cfg, size_t bytes) { fv_rotary_config_init(cfg, bytes, 4); }
 static fv_status call_rotary(const void *cfg)
 {
-    fv_tensor *t = fv_rotary_table(ctx, FV_F32, cfg, 0, 3);
+    fv_tensor *t = fv_rotary_table(sizes_ctx, FV_F32, cfg, 0, 3);
     (void)t;
-    return fv_ctx_error(ctx) == FV_OK ? FV_OK : fv_ctx_take_error(ctx);
+    return fv_ctx_error(sizes_ctx) == FV_OK ? FV_OK : fv_ctx_take_error(sizes_ctx);
 }
 
 static void init_sequence_net(void *cfg, size_t bytes)
@@ -124,7 +118,7 @@ static void init_batches(void *cfg, size_t bytes) { fv_batches_config_init(cfg, 
 static fv_status call_batches(const void *cfg)
 {
     fv_batches *batches = NULL;
-    const fv_status status = fv_batches_create(ctx, 2, (int64_t[]){3, 4}, cfg, &batches);
+    const fv_status status = fv_batches_create(sizes_ctx, 2, (int64_t[]){3, 4}, cfg, &batches);
     fv_batches_destroy(&batches);
     return status;
 }
@@ -136,7 +130,7 @@ static void init_metric(void *cfg, size_t bytes)
 static fv_status call_metric(const void *cfg)
 {
     fv_text_metric *metric = NULL;
-    const fv_status status = fv_text_metric_create(ctx, cfg, &metric);
+    const fv_status status = fv_text_metric_create(sizes_ctx, cfg, &metric);
     fv_text_metric_destroy(&metric);
     return status;
 }
@@ -169,9 +163,7 @@ static fv_status call_transformer(const void *cfg)
     return status;
 }
 
-#define UPTO(type, member) (offsetof(type, member) + sizeof((type *)0)->member)
-
-static const sized all[] = {
+static const sized models[] = {
     {"fv_rnn_config", sizeof(fv_rnn_config), 8, init_rnn, NULL, call_rnn},
     {"fv_mha_config", sizeof(fv_mha_config), UPTO(fv_mha_config, d_v), init_heads, NULL,
      call_heads},
@@ -192,62 +184,139 @@ static const sized all[] = {
     {"fv_transformer_config", sizeof(fv_transformer_config),
      UPTO(fv_transformer_config, vocabulary), init_transformer, set_transformer, call_transformer},
 };
+static const size_t model_count = sizeof models / sizeof *models;
 
 /* ---- checks -------------------------------------------------------------------------------- */
 
 /* Parameters are made by the call: a set of its own each time. */
 static fv_status called(const sized *s, const void *cfg)
 {
-    fv_scope_begin(ctx);
-    CHECK_OK(ctx, fv_params_create_plan(ctx, &params));
+    fv_scope_begin(sizes_ctx);
+    CHECK_OK(sizes_ctx, fv_params_create_plan(sizes_ctx, &params));
     const fv_status status = s->call(cfg);
     fv_params_destroy(&params);
-    fv_scope_end(ctx);
+    fv_scope_end(sizes_ctx);
     return status;
+}
+
+static const struct {
+    const sized *structs;
+    const size_t *count;
+    bool refuses; /* sizes that no version has had */
+} tables[] = {
+    {models, &model_count, true},
+    {other_configs, &other_config_count, true},
+    {unrefused, &unrefused_count, false},
+};
+enum { TABLES = sizeof tables / sizeof *tables };
+
+static int call_with_every_size(const sized *s)
+{
+    enum { CANARY = 64 };
+    int calls = 0;
+    unsigned char *room = malloc(s->bytes + CANARY);
+    for (size_t bytes = s->min_bytes; room && bytes <= s->bytes; bytes += 8, calls++) {
+        memset(room, 0xa5, s->bytes + CANARY);
+        s->init(room, bytes);
+        if (s->set) s->set(room);
+        const fv_status status = called(s, room);
+        for (size_t k = bytes; k < s->bytes + CANARY; k++)
+            CHECK(room[k] == 0xa5);
+        if (status != FV_OK)
+            test_failed(__FILE__, __LINE__, "%s of %zu bytes: %s: %s", s->name, bytes,
+                        fv_status_name(status), fv_ctx_message(sizes_ctx));
+    }
+    free(room);
+    return calls;
 }
 
 static void smaller_structs_are_accepted(void)
 {
-    enum { CANARY = 64 };
-    ctx = values_begin();
+    sizes_ctx = values_begin();
     int calls = 0;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        const sized *s = &all[i];
-        unsigned char *room = malloc(s->bytes + CANARY);
-        for (size_t bytes = s->min_bytes; room && bytes <= s->bytes; bytes += 8, calls++) {
-            memset(room, 0xa5, s->bytes + CANARY);
-            s->init(room, bytes);
-            for (size_t k = bytes; k < s->bytes + CANARY; k++)
-                CHECK(room[k] == 0xa5);
-            if (s->set) s->set(room);
-            const fv_status status = called(s, room);
-            if (status != FV_OK)
-                test_failed(__FILE__, __LINE__, "%s of %zu bytes: %s: %s", s->name, bytes,
-                            fv_status_name(status), fv_ctx_message(ctx));
-        }
-        free(room);
+    for (int t = 0; t < TABLES; t++)
+        for (size_t i = 0; i < *tables[t].count; i++)
+            calls += call_with_every_size(&tables[t].structs[i]);
+    printf("struct sizes: %d calls\n", calls);
+    values_end(&sizes_ctx);
+}
+
+static void refuse_wrong_sizes(const sized *s)
+{
+    const size_t wrong[] = {0, 1, sizeof(size_t) - 1, s->bytes + 8, SIZE_MAX};
+    size_t *cfg = calloc(1, s->bytes + 64);
+    if (!cfg) return;
+    s->init(cfg, s->bytes);
+    if (s->set) s->set(cfg);
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        cfg[0] = wrong[k];
+        const fv_status status = called(s, cfg);
+        if (status != FV_ERR_ARGUMENT)
+            test_failed(__FILE__, __LINE__, "%s with struct_size %zu: %s", s->name, wrong[k],
+                        fv_status_name(status));
     }
-    printf("struct sizes: %d calls with %d structs\n", calls, (int)(sizeof all / sizeof *all));
-    values_end(&ctx);
+    free(cfg);
 }
 
 static void other_sizes_are_refused(void)
 {
-    ctx = values_begin();
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        const sized *s = &all[i];
-        size_t *cfg = calloc(1, s->bytes + 64);
-        if (!cfg) continue;
-        s->init(cfg, s->bytes);
-        if (s->set) s->set(cfg);
-        const size_t wrong[] = {0, 1, sizeof(size_t) - 1, s->bytes + 8, SIZE_MAX};
-        for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
-            cfg[0] = wrong[k];
-            CHECK_EQ(called(s, cfg), FV_ERR_ARGUMENT);
+    sizes_ctx = values_begin();
+    for (int t = 0; t < TABLES; t++)
+        for (size_t i = 0; tables[t].refuses && i < *tables[t].count; i++)
+            refuse_wrong_sizes(&tables[t].structs[i]);
+    values_end(&sizes_ctx);
+}
+
+/* ---- the table is complete ------------------------------------------------------------------ */
+
+static bool is_listed(const char *name, size_t bytes)
+{
+    for (int t = 0; t < TABLES; t++)
+        for (size_t i = 0; i < *tables[t].count; i++) {
+            const char *listed = tables[t].structs[i].name;
+            if (strlen(listed) == bytes && memcmp(listed, name, bytes) == 0) return true;
         }
-        free(cfg);
+    return false;
+}
+
+/* Structs of a header whose first member is struct_size. */
+static int check_header(const char *header, const char *text)
+{
+    static const char begin[] = "typedef struct ", member[] = "size_t struct_size;";
+    int found = 0;
+    for (const char *at = text; (at = strstr(at, begin)); at++) {
+        const char *name = at + sizeof begin - 1, *body = name + strcspn(name, " ;");
+        const size_t bytes = (size_t)(body - name);
+        if (strncmp(body, " {", 2) != 0) continue;
+        body += 2 + strspn(body + 2, " \n");
+        if (strncmp(body, member, sizeof member - 1) != 0) continue;
+        found++;
+        if (!is_listed(name, bytes))
+            test_failed(__FILE__, __LINE__, "%s: %.*s has a struct_size and is not in the table",
+                        header, (int)bytes, name);
     }
-    values_end(&ctx);
+    return found;
+}
+
+static void every_struct_is_here(void)
+{
+    static char path[4096], text[1 << 17];
+    int found = 0;
+    DIR *folder = opendir(test_path("../include/fovea"));
+    CHECK(folder != NULL);
+    for (struct dirent *e; folder && (e = readdir(folder));) {
+        if (e->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "../include/fovea/%s", e->d_name);
+        FILE *file = fopen(test_path(path), "rb");
+        CHECK(file != NULL);
+        const size_t bytes = file ? fread(text, 1, sizeof text - 1, file) : 0;
+        CHECK(bytes > 0 && bytes < sizeof text - 1);
+        text[bytes] = '\0';
+        if (file) fclose(file);
+        found += check_header(e->d_name, text);
+    }
+    if (folder) closedir(folder);
+    CHECK_EQ((size_t)found, model_count + other_config_count + unrefused_count);
 }
 
 TEST_MAIN(argc, argv)
@@ -255,5 +324,6 @@ TEST_MAIN(argc, argv)
     TEST_BEGIN(argc, argv);
     RUN(smaller_structs_are_accepted);
     RUN(other_sizes_are_refused);
+    RUN(every_struct_is_here);
     return TEST_END();
 }

@@ -12,6 +12,7 @@
 #include "support/tensors.h"
 #include "support/test.h"
 #include "support/training.h"
+#include "tensor/params.h"
 #include "train/events.h"
 
 enum { STEPS = 60, WEIGHTS = 128 };
@@ -237,8 +238,8 @@ static void weights_of_another_model_are_named(void)
     tiny_free(&t);
 }
 
-/* A matrix that files hold transposed comes back as it was; a packed-only one can be neither saved nor
- * loaded, and the file stays. */
+/* A matrix that files hold transposed comes back as it was; a packed-only one can be neither saved
+ * nor loaded, and the file stays. */
 static void transposed_weights_are_saved_and_loaded(void)
 {
     enum { OUT = 3, IN = 5 };

@@ -130,8 +130,12 @@ typedef struct fv_attention_region {
 FV_API fv_tensor *fv_attention_weights(fv_ctx *ctx, const fv_attention_saved *saved,
                                        const fv_attention_region *region);
 
-/* The `top` largest weights of each row, [batch, heads, n_q, top], as in fv_attn_summary; the keys
- * they belong to (i64) through `indices`, unless NULL. */
+/*
+ * The `top` largest weights of each row, [batch, heads, n_q, top], as in fv_attn_summary; the keys
+ * they belong to (i64) through `indices`, unless NULL.
+ *
+ *     fv_tensor *keys, *largest = fv_attention_top(ctx, &saved, 5, &keys);
+ */
 FV_API fv_tensor *fv_attention_top(fv_ctx *ctx, const fv_attention_saved *saved, int64_t top,
                                    fv_tensor **indices);
 
@@ -142,6 +146,12 @@ typedef struct fv_attention_summary {
     fv_tensor *head_entropy, *head_distance; /* [batch, heads]: means over queries that see a key */
 } fv_attention_summary;
 
+/*
+ * Heads that look at few keys have a low entropy:
+ *
+ *     fv_attention_summary spread = fv_attention_summarise(ctx, &saved);
+ *     fv_tensor *most_peaked = fv_argmin(ctx, spread.head_entropy, -1, false);    // i64 [batch]
+ */
 FV_API fv_attention_summary fv_attention_summarise(fv_ctx *ctx, const fv_attention_saved *saved);
 
 /* Which of these to capture during a call. Soft and local-m attention; capturing does not change
@@ -252,8 +262,6 @@ typedef enum fv_attention_path {
     FV_ATTENTION_PATH_COUNT
 } fv_attention_path;
 
-FV_API const char *fv_attention_path_name(fv_attention_path path); /* "streamed", ... */
-
 /* NULL where the description makes none. All are differentiable but `choice` and `captured`. */
 typedef struct fv_attention_result {
     fv_attention_path path;
@@ -283,7 +291,11 @@ FV_API fv_tensor *fv_attention_run(fv_ctx *ctx, const fv_attention_input *in,
  */
 FV_API fv_tensor *fv_attention_lookup(fv_ctx *ctx, fv_tensor *queries, fv_tensor *keys,
                                       fv_tensor *values, double temperature, fv_tensor **weights);
-/* Basic self-attention: y_i = sum_j softmax_j(x_i . x_j) x_j. x [n, d] or [batch, n, d]. */
+/*
+ * Basic self-attention: y_i = sum_j softmax_j(x_i . x_j) x_j. x [n, d] or [batch, n, d].
+ *
+ *     fv_tensor *p, *y = fv_attention_basic(ctx, words, &p);       // words, y [n, d]; p [n, n]
+ */
 FV_API fv_tensor *fv_attention_basic(fv_ctx *ctx, fv_tensor *x, fv_tensor **weights);
 
 /* ---- training hard attention ------------------------------------------------------ */

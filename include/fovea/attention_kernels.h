@@ -237,7 +237,16 @@ FV_API FV_MUST_USE fv_status fv_attn_backward(const fv_attn *a, const fv_attn_da
 /*
  * Merges the results of the same `rows` queries over two disjoint sets of keys: o and lse become
  * what one pass over both would give. f32. Rows of o have `width` elements, `o_row` apart. Where a
- * side's lse is -inf (it saw no key), its row of o is not read.
+ * side's lse is -inf (it saw no key), its row of o is not read. So keys can come in pieces that do
+ * not fit into memory together:
+ *
+ *     float near_o[8 * 64], near_lse[8], far_o[8 * 64], far_lse[8];   // 8 queries, width 64
+ *     fv_attn_data far = data;                                        // as data, other keys
+ *     data.o = near_o, data.lse = near_lse;
+ *     far.o = far_o, far.lse = far_lse, far.k = far_keys, far.v = far_values;
+ *     s = fv_attn_forward(&a, &data, NULL, scratch, need);
+ *     s = fv_attn_forward(&a, &far, NULL, scratch, need);
+ *     fv_attn_merge(8, 64, near_o, 64, near_lse, far_o, 64, far_lse); // near_o: over all keys
  */
 FV_API void fv_attn_merge(int64_t rows, int64_t width, float *o, int64_t o_row, float *lse,
                           const float *other_o, int64_t other_row, const float *other_lse);

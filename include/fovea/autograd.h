@@ -11,7 +11,17 @@
  * Calling an op runs it and, if any input has a gradient to receive, records it. fv_backward
  * goes through the recorded ops from the loss to the leaves and consumes them: their results are
  * freed as soon as they are no longer needed. Reading such a result later is an error
- * (FV_ERR_STATE); fv_retain() before backward keeps its value and its gradient.
+ * (FV_ERR_STATE); fv_retain() before backward keeps its value and its gradient:
+ *
+ *     fv_tensor *h = fv_retain(ctx, fv_linear(ctx, x, w, NULL));
+ *     fv_tensor *goal = fv_detach(ctx, fv_tanh(ctx, h));    // a constant from here on
+ *     if (fv_backward(ctx, fv_mse(ctx, h, goal)) == FV_OK) use(fv_grad(ctx, h));
+ *
+ * Where another library computes the loss, its gradient is where backward starts:
+ *
+ *     fv_tensor *y = fv_tanh(ctx, fv_linear(ctx, x, w, NULL));
+ *     fv_tensor *dy = fv_from_host(ctx, FV_F32, 2, fv_tensor_shape(y), gradient);
+ *     fv_status s = fv_backward_from(ctx, y, dy);
  */
 #ifndef FOVEA_AUTOGRAD_H
 #define FOVEA_AUTOGRAD_H

@@ -68,8 +68,15 @@ typedef struct fv_sequences {
     const int64_t *const *types; /* kinds of token; NULL: all 0 */
 } fv_sequences;
 
-/* An i64 field of numbers as sequences, without a copy; `types` come from the field "types". A
- * field that is not there gives count 0. */
+/*
+ * An i64 field of numbers as sequences, without a copy; `types` come from the field "types". A
+ * field that is not there gives count 0. A model kind's loss reads its batch like this:
+ *
+ *     fv_sequences texts = fv_batch_sequences(&batch, "tokens");
+ *     const fv_field *label = fv_batch_find(&batch, "label");
+ *     if (texts.count == 0 || !label)
+ *         s = fv_ctx_fail(ctx, FV_ERR_ARGUMENT, "the batch has no tokens or no labels");
+ */
 FV_API fv_sequences fv_batch_sequences(const fv_batch *batch, const char *name);
 /* A batch with one field of tokens, or with "source" and "target" (NULL: sources alone). */
 FV_API fv_batch fv_batch_of_tokens(const fv_sequences *tokens);
@@ -122,7 +129,12 @@ typedef struct fv_capture {
     void *user;
 } fv_capture;
 
-/* Whether a site's weights were asked for. capture may be NULL. */
+/*
+ * Whether a site's weights were asked for. capture may be NULL. In a model kind's pass:
+ *
+ *     if (fv_capture_wants(pass->capture, "decoder.0.self"))        // they cost time otherwise
+ *         fv_capture_give(ctx, pass, "decoder.0.self", fv_attention_weights(ctx, &saved, NULL));
+ */
 FV_API bool fv_capture_wants(const fv_capture *capture, const char *site);
 /* For model kinds: passes the weights of a site, [rows, heads, queries, keys], to the capture of
  * the pass if it asks for the site; otherwise does nothing, and weights may be NULL. Sets the error
@@ -195,7 +207,13 @@ FV_API void fv_batches_destroy(fv_batches **batches); /* NULL is fine; before th
 
 FV_API FV_MUST_USE fv_status fv_batches_next(fv_batches *batches, fv_picked *out);
 
-/* The batch that comes next. */
+/*
+ * The batch that comes next. Two numbers are all that a checkpoint needs of it:
+ *
+ *     int64_t epoch, index;
+ *     fv_batches_place(batches, &epoch, &index);        // saved beside the weights
+ *     s = fv_batches_seek(batches, epoch, index);       // resumed: the same batches follow
+ */
 FV_API void fv_batches_place(const fv_batches *batches, int64_t *epoch, int64_t *index);
 /* Goes there. Fails: ARGUMENT (no such place). */
 FV_API FV_MUST_USE fv_status fv_batches_seek(fv_batches *batches, int64_t epoch, int64_t index);

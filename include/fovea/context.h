@@ -127,7 +127,19 @@ typedef struct fv_io {
     int64_t (*unmap)(void *user, void *addr, size_t n);
 } fv_io;
 
-/* The operating system's files. */
+/*
+ * The operating system's files. A program that changes one call keeps the others:
+ *
+ *     static int64_t keep_file(void *user, const char *path) {
+ *         (void)user;
+ *         fprintf(stderr, "%s stays\n", path);
+ *         return 0;
+ *     }
+ *     fv_ctx_config cfg;
+ *     fv_ctx_config_init(&cfg, sizeof cfg);
+ *     fv_io_system(&cfg.io);
+ *     cfg.io.remove = keep_file;
+ */
 FV_API void fv_io_system(fv_io *io);
 
 /* ---- limits --------------------------------------------------------------------- */
@@ -144,9 +156,19 @@ typedef struct fv_limits {
     uint64_t total_bytes;  /* a whole file's data, decompressed [1 TiB] */
     uint64_t line_bytes;   /* a line of a text file [16 MiB] */
     uint64_t vocabulary;   /* tokens of a tokenizer [1,048,576] */
+    uint64_t reserved[7];  /* zero; new limits take their place here (docs/architecture.md) */
 } fv_limits;
 
-/* Fills `limits` with the defaults above. */
+/*
+ * Fills `limits` with the defaults above. A program that opens files of strangers sets lower ones:
+ *
+ *     fv_limits strict;
+ *     fv_limits_init(&strict, sizeof strict);
+ *     strict.total_bytes = (uint64_t)1 << 30;
+ *     fv_ctx_config cfg;
+ *     fv_ctx_config_init(&cfg, sizeof cfg);
+ *     cfg.limits = strict;
+ */
 FV_API void fv_limits_init(fv_limits *limits, size_t struct_size);
 
 /* ---- log ------------------------------------------------------------------------ */
@@ -209,7 +231,13 @@ FV_API fv_status fv_ctx_error(const fv_ctx *ctx);
  */
 FV_API const char *fv_ctx_message(const fv_ctx *ctx);
 
-/* Returns the sticky error and clears it: ops work again. The message stays readable. */
+/*
+ * Returns the sticky error and clears it: ops work again. The message stays readable.
+ *
+ *     fv_tensor *product = fv_matmul(ctx, q, v);        // fails where the shapes do not fit
+ *     if (!fv_tensor_valid(product) && fv_ctx_take_error(ctx) == FV_ERR_SHAPE)
+ *         product = fv_matmul(ctx, q, fv_transpose(ctx, v, -1, -2));
+ */
 FV_API fv_status fv_ctx_take_error(fv_ctx *ctx);
 
 /* For functions that a program hands to the library (model kinds, tasks): sets the message, unless
@@ -218,6 +246,18 @@ FV_API fv_status fv_ctx_fail(fv_ctx *ctx, fv_status status, const char *fmt, ...
 
 /* ---- facts ---------------------------------------------------------------------- */
 
+/*
+ * What a context runs on, and what memory it holds:
+ *
+ *     printf("%d threads, %s kernels\n", fv_ctx_threads(ctx), fv_simd_name(fv_ctx_simd(ctx)));
+ *     if (fv_ctx_simd(ctx) < fv_simd_detect()) puts("this CPU could do better");
+ *     if (fv_ctx_device(ctx) != FV_DEVICE_CPU) puts("fv_tensor_data returns NULL");
+ *     fv_ctx_memory_trim(ctx);
+ *     fv_memory_stats memory;
+ *     fv_ctx_memory(ctx, &memory);
+ *     printf("%" PRIu64 " bytes held, %" PRIu64 " in use at most\n", memory.held_bytes,
+ *            memory.peak_bytes);
+ */
 FV_API int fv_ctx_threads(const fv_ctx *ctx);
 FV_API fv_simd fv_ctx_simd(const fv_ctx *ctx);
 FV_API fv_device_kind fv_ctx_device(const fv_ctx *ctx);

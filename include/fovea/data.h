@@ -93,9 +93,6 @@ typedef enum fv_made_part {
 
 FV_API const char *fv_made_part_name(fv_made_part part); /* "train", "valid", "test" */
 
-/* The part of a source by the rule above. */
-FV_API fv_made_part fv_made_part_of(const char *source, size_t bytes);
-
 typedef struct fv_made_set {
     const char *name, *about;
     const char *from;            /* the public set it is made from; NULL: from nothing */
@@ -170,8 +167,15 @@ typedef struct fv_line {
 /* Fails: IO, LIMIT (fv_limits.total_bytes), UNSUPPORTED, MEMORY, ARGUMENT. */
 FV_API FV_MUST_USE fv_status fv_lines_open(fv_ctx *ctx, const char *path, fv_lines_policy policy,
                                            fv_lines **out);
-/* Lines of a text in memory, plain or compressed. The text must outlive `lines`; messages use
+/*
+ * Lines of a text in memory, plain or compressed. The text must outlive `lines`; messages use
  * `name`.
+ *
+ *     const char text[] = "a line\nanother\n";
+ *     s = fv_lines_open_memory(ctx, "notes", text, strlen(text), FV_LINES_POLICY_MARK, &lines);
+ *     for (fv_line line; (s = fv_lines_next(lines, &line)) == FV_OK && line.text;)
+ *         if (!line.valid)
+ *             printf("%s:%" PRIu64 ": not UTF-8\n", fv_lines_name(lines), line.number);
  */
 FV_API FV_MUST_USE fv_status fv_lines_open_memory(fv_ctx *ctx, const char *name, const void *data,
                                                   size_t bytes, fv_lines_policy policy,
@@ -242,13 +246,6 @@ typedef struct fv_date_pair {
 
 FV_API void fv_date_pair_make(uint64_t seed, uint64_t number, fv_dates_part part,
                               fv_date_pair *out);
-
-/* Which part a calendar date belongs to. */
-FV_API fv_dates_part fv_date_part(int year, int month, int day);
-
-/* Writes a given date in one of the formats. false: no such date or format, or a format with a
- * two-digit year that cannot mean it. */
-FV_API bool fv_date_write(int format, int year, int month, int day, fv_date_pair *out);
 
 #ifdef __cplusplus
 }

@@ -127,7 +127,13 @@ FV_API const fv_file_metadata *fv_safetensors_metadata_at(const fv_safetensors *
 /* The value under `key`, or NULL. */
 FV_API const char *fv_safetensors_metadata_find(const fv_safetensors *file, const char *key);
 
-/* The files of the set (1 for a plain file), their paths and sizes. */
+/*
+ * The files of the set (1 for a plain file), their paths and sizes.
+ *
+ *     for (size_t i = 0; i < fv_safetensors_shard_count(file); i++)
+ *         printf("%s: %" PRIu64 " bytes\n", fv_safetensors_shard_path(file, i),
+ *                fv_safetensors_shard_bytes(file, i));
+ */
 FV_API size_t fv_safetensors_shard_count(const fv_safetensors *file);
 FV_API const char *fv_safetensors_shard_path(const fv_safetensors *file, size_t shard);
 FV_API uint64_t fv_safetensors_shard_bytes(const fv_safetensors *file, size_t shard);
@@ -145,6 +151,10 @@ FV_API fv_tensor *fv_safetensors_load(fv_ctx *ctx, fv_safetensors *file, const c
  * Copies `bytes` bytes of an entry's data, of any dtype, starting at byte `offset`. With
  * FV_SAFETENSORS_VERIFY, reading the whole entry verifies its checksum.
  * Fails: ARGUMENT (outside the entry), IO, FORMAT (checksum).
+ *
+ *     const fv_file_entry *e = fv_safetensors_find(file, "wte.weight");   // f32 [50257, 768]
+ *     float vector[768];
+ *     if (e) s = fv_safetensors_read(file, e, 42 * sizeof vector, vector, sizeof vector);
  */
 FV_API FV_MUST_USE fv_status fv_safetensors_read(fv_safetensors *file, const fv_file_entry *entry,
                                                  uint64_t offset, void *out, size_t bytes);
@@ -154,6 +164,9 @@ FV_API FV_MUST_USE fv_status fv_safetensors_read(fv_safetensors *file, const fv_
  * only if the writer aligned it (fv_safetensors_save does). Checks the size of the file first, and
  * the checksum with FV_SAFETENSORS_VERIFY. Fails: STATE (not mapped), IO (truncated), FORMAT
  * (checksum).
+ *
+ *     const void *bytes = NULL;
+ *     s = fv_safetensors_view(file, fv_safetensors_entry(file, 0), &bytes);
  */
 FV_API FV_MUST_USE fv_status fv_safetensors_view(fv_safetensors *file, const fv_file_entry *entry,
                                                  const void **out);
@@ -179,8 +192,18 @@ FV_API FV_MUST_USE fv_status fv_safetensors_save(fv_ctx *ctx, const char *const 
                                                  const fv_file_metadata *metadata,
                                                  size_t metadata_count, const char *path);
 
-/* Saves data that is not in tensors: `source` provides it in chunks of at most 1 MiB, so that a
- * large model never needs a second copy in memory. */
+/*
+ * Saves data that is not in tensors: `source` provides it in chunks of at most 1 MiB, so that a
+ * large model never needs a second copy in memory.
+ *
+ *     static fv_status from_file(void *user, size_t i, uint64_t offset, void *buf, size_t n) {
+ *         (void)i, (void)offset;                              // one array: its chunks are in order
+ *         return fread(buf, 1, n, user) == n ? FV_OK : FV_ERR_IO;
+ *     }
+ *     const fv_file_spec spec = {"vectors", FV_F32, 2, {400000, 300}};
+ *     s = fv_safetensors_save_stream(ctx, &spec, 1, NULL, 0, from_file, stdin,
+ *                                    "vectors.safetensors");
+ */
 FV_API FV_MUST_USE fv_status fv_safetensors_save_stream(
     fv_ctx *ctx, const fv_file_spec *specs, size_t count, const fv_file_metadata *metadata,
     size_t metadata_count, fv_file_source source, void *user, const char *path);
@@ -194,6 +217,10 @@ FV_API FV_MUST_USE fv_status fv_safetensors_save_stream(
  *     if (fv_npy_open(ctx, "batch.npz", &file) != FV_OK) return fail(fv_ctx_message(ctx));
  *     for (size_t i = 0; i < fv_npy_count(file); i++) puts(fv_npy_entry(file, i)->name);
  *     fv_tensor *x = fv_npy_load(ctx, file, "x");
+ *     const fv_file_entry *e = fv_npy_find(file, "labels");
+ *     int64_t labels[128];                                     // without a tensor
+ *     if (e && e->dtype == FV_I64 && e->bytes == sizeof labels)
+ *         s = fv_npy_read(file, e, labels, sizeof labels);
  *     fv_npy_close(&file);
  *
  * Reads versions 1, 2 and 3, little-endian. Fortran-ordered arrays are converted to row-major,

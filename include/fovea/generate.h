@@ -16,6 +16,13 @@
  *     fv_generated_free(&out);
  *     fv_generator_close(&gen);
  *
+ * The parts of a generator, for prompts that are tokens already:
+ *
+ *     fv_transformer *decoder = fv_generator_transformer(gen);
+ *     cfg.max_tokens = fv_transformer_settings(decoder)->max_positions - prompts.length[0];
+ *     s = fv_generate_tokens(fv_generator_cache(gen), fv_generator_tokenizer(gen), &prompts, NULL,
+ *                            &cfg, &out);
+ *
  * The searches are those of fovea/search.h. What is generated for a text does not depend on the
  * other texts in the call.
  */

@@ -58,6 +58,24 @@ extern "C" {
  *     fv_tensor *bias = fv_relative_bias(ctx, learnt, &t5, 0, n_q, n_k);  // learnt [32, heads]
  *     fv_attention_input in = {.q = q, .k = k, .v = v, .bias = bias};
  *
+ * Learned absolute positions, and Shaw's relative ones, whose vectors are added to keys and values:
+ *
+ *     fv_tensor *rows = NULL;
+ *     s = fv_embedding_create(params, "positions", 1024, d, 0.02, &rows);
+ *     x = fv_positions_apply(ctx, x, fv_positions_learned(ctx, rows, 0, n), FV_POSITIONS_ADD);
+ *
+ *     fv_relative near = {.kind = FV_RELATIVE_CLIPPED, .max_distance = 16};
+ *     fv_tensor *of_keys = NULL, *of_values = NULL;
+ *     s = fv_embedding_create(params, "of_keys", fv_relative_rows(&near), d, 0.02, &of_keys);
+ *     s = fv_embedding_create(params, "of_values", fv_relative_rows(&near), d, 0.02, &of_values);
+ *     fv_tensor *scores = fv_relative_key_scores(ctx, q, of_keys, &near, 0, n_k);
+ *     in.bias = fv_scale(ctx, scores, 1 / sqrt((double)d));
+ *     fv_attention how;
+ *     fv_attention_init(&how, sizeof how);
+ *     how.want_weights = true;
+ *     fv_tensor *y = fv_attention_run(ctx, &in, &how, &out);
+ *     y = fv_add(ctx, y, fv_relative_value_sums(ctx, out.weights, of_values, &near, 0));
+ *
  * `first` and `q_offset` are the position of row 0: decoding step by step and split sequences get
  * what the whole sequence would. Tables of numbers are computed in double on the host and have no
  * gradient; tables of parameters get theirs.
@@ -249,9 +267,6 @@ typedef struct fv_mha {
 FV_API FV_MUST_USE fv_status fv_mha_create(fv_params *params, const char *prefix,
                                            const fv_mha_config *cfg, fv_mha *heads);
 
-/* The settings alone, checked and completed: for a layer filled by hand. */
-FV_API FV_MUST_USE fv_status fv_mha_complete(fv_ctx *ctx, const fv_mha_config *cfg, fv_mha *heads);
-
 typedef struct fv_mha_input {
     fv_tensor *x; /* [batch, n_q, width_q] */
     /* [batch, n_k, width]. keys NULL: x; values NULL: keys. Alternatively give already projected k
@@ -282,13 +297,33 @@ typedef struct fv_mha_input {
 FV_API fv_tensor *fv_mha_run(fv_ctx *ctx, const fv_mha *heads, const fv_mha_input *in,
                              fv_attention_result *result);
 
-/* Only keys and values, rotated and split into heads: for caches and for a memory that many queries
- * read. values NULL: keys; key_rotary_table NULL: made from the position. */
+/*
+ * Only keys and values, rotated and split into heads: for caches and for a memory that many queries
+ * read. values NULL: keys; key_rotary_table NULL: made from the position.
+ *
+ *     fv_mha_input in = {.x = x};
+ *     fv_mha_project_keys(ctx, &heads, memory, NULL, 0, NULL, &in.k, &in.v);   // once
+ *     for (int64_t step = 0; step < n; step++) in.x = fv_mha_run(ctx, &heads, &in, NULL);
+ */
 FV_API void fv_mha_project_keys(fv_ctx *ctx, const fv_mha *heads, fv_tensor *keys,
                                 fv_tensor *values, int64_t key_position,
                                 fv_tensor *key_rotary_table, fv_tensor **k, fv_tensor **v);
 
 /* ---- feed-forward ------------------------------------------------------------------ */
+
+/*
+ * A pre-norm feed-forward layer by hand, as in Llama:
+ *
+ *     fv_norm_layer norm;
+ *     s = fv_norm_layer_create(params, "norm", 512, FV_NORM_RMS, false, 1e-6, &norm);
+ *     fv_feed_forward_config cfg;
+ *     fv_feed_forward_config_init(&cfg, sizeof cfg, 512);
+ *     cfg.gated = true;
+ *     cfg.act = FV_ACT_SILU;
+ *     fv_feed_forward ff;
+ *     s = fv_feed_forward_create(params, "ff", &cfg, &ff);
+ *     x = fv_feed_forward_run(ctx, &ff, fv_norm_layer_run(ctx, &norm, x), x, true);
+ */
 
 typedef struct fv_feed_forward_config {
     size_t struct_size;
@@ -299,7 +334,8 @@ typedef struct fv_feed_forward_config {
     double dropout;                /* of the hidden layer [0] */
     double init_std, init_std_out; /* of up and gate, and of down (0 means init_std) [0, 0] */
     const fv_feed_forward_names
-        *names; /* constants of the program; NULL: the default names [NULL] */
+        *names;           /* constants of the program; NULL: the default names [NULL] */
+    uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_feed_forward_config;
 
 FV_API void fv_feed_forward_config_init(fv_feed_forward_config *cfg, size_t struct_size,
@@ -380,6 +416,10 @@ FV_API fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_bloc
  *     o = W_out (softmax over all pixels of (W_q x_j) . (W_k x_i)) applied to W_v x
  *     y = x + gamma o
  * 1 x 1 projections, no 1/sqrt(d); gamma is initially 0, so the layer initially changes nothing.
+ *
+ *     fv_nonlocal grid;
+ *     s = fv_nonlocal_create(params, "attention", 64, 0, 0, 0, &grid);
+ *     x = fv_nonlocal_run(ctx, &grid, x, false, NULL);           // x [batch, 64, H, W]
  */
 typedef struct fv_nonlocal {
     int64_t channels, inner, value; /* inner: of queries and keys */

@@ -33,8 +33,7 @@
 extern "C" {
 #endif
 
-/* ---- abilities, and what the data says
- * -------------------------------------------------------------- */
+/* ---- abilities, and what the data says ----------------------------------------------------- */
 
 /* What a model can do with inputs. */
 typedef enum fv_ability {
@@ -167,7 +166,13 @@ typedef struct fv_model_kind {
 /* Adds a kind to a context. The table is copied; what it points to must outlive the context. Fails:
  * ARGUMENT (no name, create or destroy; a name or type that is taken), MEMORY. */
 FV_API FV_MUST_USE fv_status fv_register_model(fv_ctx *ctx, const fv_model_kind *kind);
-/* The i-th kind, the library's own first; NULL past the last. */
+/*
+ * The i-th kind, the library's own first; NULL past the last. Which of them make samples:
+ *
+ *     const fv_model_kind *kind;
+ *     for (size_t i = 0; (kind = fv_model_kind_at(ctx, i)); i++)
+ *         if (kind->abilities & 1u << FV_CAN_DRAW) printf("%s: %s\n", kind->name, kind->summary);
+ */
 FV_API const fv_model_kind *fv_model_kind_at(const fv_ctx *ctx, size_t i);
 /* By name; NULL: there is none. */
 FV_API const fv_model_kind *fv_model_kind_find(const fv_ctx *ctx, const char *name);
@@ -176,9 +181,17 @@ FV_API const fv_model_kind *fv_model_kind_find(const fv_ctx *ctx, const char *na
 
 typedef struct fv_model fv_model;
 
-/* An untrained model of a registered kind; recipe NULL: the defaults of its keys, which only
+/*
+ * An untrained model of a registered kind; recipe NULL: the defaults of its keys, which only
  * kinds without `save` accept. Takes the spec's tokenizers over, also on failure. Fails: ARGUMENT
- * (no such kind, settings that do not fit), MEMORY. */
+ * (no such kind, settings that do not fit), MEMORY.
+ *
+ *     if (!fv_model_kind_find(ctx, "mine")) s = fv_register_model(ctx, &my_kind);
+ *     fv_data_spec spec = {.ability = FV_CAN_CLASSIFY, .labels = names, .label_count = 10};
+ *     fv_data_spec_set(&spec, "height", 28);
+ *     fv_data_spec_set(&spec, "width", 28);
+ *     s = fv_model_create(ctx, "mine", NULL, &spec, &model);
+ */
 FV_API FV_MUST_USE fv_status fv_model_create(fv_ctx *ctx, const char *kind, const fv_recipe *recipe,
                                              const fv_data_spec *spec, fv_model **out);
 
@@ -216,9 +229,6 @@ FV_API fv_tensor *fv_model_classify(fv_model *model, const fv_batch *inputs, con
  * fails with. */
 FV_API FV_MUST_USE fv_status fv_model_capture_attention(fv_model *model, const fv_batch *batch,
                                                         const fv_pass *pass);
-/* Tokenizers of both sides, from the model's folder if they are not there yet. Fails: as
- * fv_tokenizer_load; STATE (the model has no folder). */
-FV_API FV_MUST_USE fv_status fv_model_load_tokenizers(fv_model *model);
 
 /* ---- generation_config.json --------------------------------------------------------------- */
 
@@ -245,9 +255,6 @@ struct fv_generation_defaults {
     int banned_count;                     /* words */
     bool renormalize;                     /* "renormalize_logits" */
 };
-
-/* All zero where the kind has none. */
-FV_API const fv_generation_defaults *fv_model_generation(const fv_model *model);
 
 /* ---- sentence embeddings ------------------------------------------------------------------ */
 

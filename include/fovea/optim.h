@@ -40,10 +40,17 @@ extern "C" {
 typedef struct fv_params fv_params;
 
 FV_API FV_MUST_USE fv_status fv_params_create(fv_ctx *ctx, fv_params **out);
-/* A set to count with: its parameters have names and shapes, but one element of memory each, so
- * that a model of any size can be made in it and looked at. */
+/*
+ * A set to count with: its parameters have names and shapes, but one element of memory each, so
+ * that a model of any size can be made in it and looked at.
+ *
+ *     fv_params *plan = NULL;
+ *     fv_dense output;
+ *     s = fv_params_create_plan(ctx, &plan);
+ *     s = fv_dense_create(plan, "output", 16384, 128256, false, 0, &output);
+ *     printf("%" PRId64 " parameters\n", fv_params_elements(plan));
+ */
 FV_API FV_MUST_USE fv_status fv_params_create_plan(fv_ctx *ctx, fv_params **out);
-FV_API bool fv_params_is_plan(const fv_params *params);
 /* Destroy the set before its context. NULL is fine; *params becomes NULL. */
 FV_API void fv_params_destroy(fv_params **params);
 
@@ -60,23 +67,36 @@ FV_API fv_tensor *fv_params_add(fv_params *params, const char *name, fv_tensor *
 FV_API fv_tensor *fv_params_add_buffer(fv_params *params, const char *name, fv_tensor *initial);
 FV_API bool fv_params_is_buffer(const fv_params *params, int i);
 
+/*
+ * What a set holds, and a buffer among it:
+ *
+ *     fv_tensor *mean = fv_params_find(params, "norm.mean");
+ *     if (!mean)
+ *         mean = fv_params_add_buffer(params, "norm.mean", fv_zeros(ctx, FV_F32, 1, &width));
+ *     for (int i = 0; i < fv_params_count(params); i++)
+ *         printf("%-30s %8" PRId64 "%s\n", fv_params_name(params, i),
+ *                fv_tensor_count(fv_params_tensor(params, i)),
+ *                fv_params_is_buffer(params, i) ? "  buffer" : "");
+ */
 FV_API fv_ctx *fv_params_ctx(const fv_params *params);
 FV_API int fv_params_count(const fv_params *params);
 FV_API const char *fv_params_name(const fv_params *params, int i);
 FV_API fv_tensor *fv_params_tensor(const fv_params *params, int i);
 FV_API fv_tensor *fv_params_find(const fv_params *params, const char *name); /* NULL if absent */
-/* Model files hold this matrix transposed (GPT-2's): fv_params_save and fv_params_load turn it.
- * Fails: INDEX (no such parameter), SHAPE (not a matrix). */
-FV_API FV_MUST_USE fv_status fv_params_store_transposed(fv_params *params, const char *name);
-FV_API bool fv_params_stored_transposed(const fv_params *params, int i);
 FV_API int64_t fv_params_elements(const fv_params *params); /* buffers not counted */
 FV_API void fv_params_zero_grad(fv_params *params);
 /* Whether two sets, buffers included, have the same names, dtypes, shapes and bits. Waits for the
  * device. Fails: MEMORY, and what the device fails with. */
 FV_API FV_MUST_USE fv_status fv_params_equal(const fv_params *a, const fv_params *b, bool *out);
 
-/* The Euclidean norm over all gradients (those that exist) of parameters whose names begin with
- * `group` (NULL: all), in double. Waits for the device. */
+/*
+ * The Euclidean norm over all gradients (those that exist) of parameters whose names begin with
+ * `group` (NULL: all), in double. Waits for the device.
+ *
+ *     double norm = 0;
+ *     s = fv_params_grad_norm(params, "decoder.", &norm);
+ *     if (norm > 100) fv_params_zero_grad(params);          // not a step to take
+ */
 FV_API FV_MUST_USE fv_status fv_params_grad_norm(const fv_params *params, const char *group,
                                                  double *out);
 
@@ -134,7 +154,29 @@ typedef struct fv_step_report {
  */
 FV_API FV_MUST_USE fv_status fv_optim_step(fv_optim *optim, double lr, fv_step_report *report);
 
-/* State for checkpoints: tensors named "<parameter>.<what>" and the number of steps done. */
+/*
+ * State for checkpoints: tensors named "<parameter>.<what>" and the number of steps done. The
+ * trainer of fovea/train.h saves it; by hand:
+ *
+ *     enum { MOST = 100 };
+ *     char name[MOST][300];
+ *     const char *names[MOST];
+ *     fv_tensor *state[MOST];
+ *     const int count = fv_optim_state_count(optim);        // here at most MOST
+ *     for (int i = 0; i < count; i++) {
+ *         state[i] = fv_optim_state(optim, i, name[i]);
+ *         names[i] = name[i];
+ *     }
+ *     char steps[24];
+ *     snprintf(steps, sizeof steps, "%" PRIu64, fv_optim_steps(optim));
+ *     s = fv_safetensors_save(ctx, names, state, (size_t)count,
+ *                             &(fv_file_metadata){"steps", steps}, 1, "optim.safetensors");
+ *
+ * And back, after fv_tensor_write of each tensor:
+ *
+ *     const char *done = fv_safetensors_metadata_find(file, "steps");
+ *     if (done) fv_optim_set_steps(optim, strtoull(done, NULL, 10));
+ */
 FV_API int fv_optim_state_count(const fv_optim *optim);
 FV_API fv_tensor *fv_optim_state(const fv_optim *optim, int i, char name[300]);
 FV_API uint64_t fv_optim_steps(const fv_optim *optim);

@@ -14,6 +14,9 @@
  *     s = fv_recipe_load(recipe, "dates.toml");         // [train] lr = 0.002
  *     s = fv_recipe_set(recipe, "train.lr", "0.0005");  // the later one wins
  *     double lr = fv_recipe_real(recipe, "train.lr");
+ *     if (!fv_recipe_is_set(recipe, "train.lr")) lr /= sqrt((double)width);  // a default of ours
+ *     const fv_cell cells[] = {FV_CELL_RNN, FV_CELL_GRU, FV_CELL_LSTM};      // as the choices
+ *     fv_cell cell = cells[fv_recipe_choice(recipe, "model.cell")];
  *     s = fv_recipe_save(recipe, "run/recipe.toml");
  *     fv_recipe_destroy(&recipe);
  *

@@ -4,7 +4,8 @@
  *
  *     fv_packed_sequences p;
  *     s = fv_pack_sequences(ctx, 3, (int64_t[]){5, 9, 2}, &p);       // three sequences
- *     fv_tensor *x = fv_embedding(ctx, table, rows_of_tokens, -1);  // [p.total, width]
+ *     fv_tensor *ids = fv_packed_tokens(ctx, &p, tokens);           // i64 [p.total]
+ *     fv_tensor *x = fv_embedding(ctx, table, ids, -1);             // [p.total, width]
  *     fv_rnn_config cfg;
  *     fv_rnn_config_init(&cfg, sizeof cfg);
  *     cfg.cell = FV_CELL_LSTM;
@@ -16,6 +17,15 @@
  *     fv_rnn_state last;
  *     fv_tensor *h = fv_rnn_run(ctx, &rnn, x, &p, NULL, true, &last);  // [p.total, 256]
  *     fv_tensor *y = fv_packed_pool(ctx, &p, h, FV_POOL_MEAN);         // [3, 256]
+ *
+ * A decoder that attends to h, or a score of every step, wants them padded:
+ *
+ *     fv_tensor *padded = fv_packed_pad(ctx, &p, h, NULL);             // [3, 9, 256]
+ *     fv_tensor *keys = fv_unsqueeze(ctx, padded, 1);                  // one head
+ *     fv_attention_input in = {.q = q, .k = keys, .v = keys};
+ *     in.key_lengths = fv_packed_lengths(ctx, &p, NULL);               // 5, 9, 2
+ *     fv_tensor *step_scores = fv_mean(ctx, padded, 1, (int[]){-1}, false);
+ *     step_scores = fv_masked_fill(ctx, step_scores, fv_packed_padding_mask(ctx, &p), -INFINITY);
  *     fv_packed_free(&p);
  *
  * Sequences are packed as in PyTorch's PackedSequence: sorted by length, longest first, and stored
@@ -118,11 +128,6 @@ FV_API FV_MUST_USE fv_status fv_rnn_create(fv_params *params, const char *prefix
 FV_API fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x,
                              const fv_packed_sequences *packed, const fv_rnn_state *start,
                              bool training, fv_rnn_state *last);
-
-/* One step of one cell: gates of the input [rows, k hidden] (k = 1, 3, 4) and the state. *c may
- * point to NULL except for the LSTM. Returns the new h and replaces *c. */
-FV_API fv_tensor *fv_rnn_step(fv_ctx *ctx, fv_cell cell, const fv_rnn_weights *weights,
-                              fv_tensor *input_gates, fv_tensor *h, fv_tensor **c);
 
 /* ==== sequence net ================================================================== */
 

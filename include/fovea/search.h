@@ -119,6 +119,7 @@ typedef struct fv_search_config {
     double top_p, min_p;  /* [1, 0] */
     uint64_t seed;        /* draws depend on it, the source's number, the output's and the step */
     int64_t first_source; /* number of the first source, for the same draws in any batch [0] */
+    uint64_t reserved[8]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_search_config;
 
 FV_API void fv_search_config_init(fv_search_config *cfg, size_t struct_size);

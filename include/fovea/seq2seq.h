@@ -13,6 +13,9 @@
  *                  y = {.count = 2, .tokens = ys, .length = y_lengths};
  *     fv_batch batch = fv_batch_of_pairs(&x, &y);
  *     fv_tensor *loss = fv_seq2seq_loss(ctx, model, &batch, NULL);    // summed over tokens
+ *     if (fv_seq2seq_settings(model)->decoder != FV_DECODER_FIXED) {
+ *         fv_tensor *map = fv_seq2seq_align(ctx, model, &batch);      // [2, targets + 1, sources]
+ *     }
  *
  *     fv_stepper stepper;                                 // for fv_search
  *     s = fv_seq2seq_stepper(model, &batch, &stepper);
@@ -88,13 +91,16 @@ typedef struct fv_seq2seq_config {
 
 FV_API void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size);
 
-/* The settings as keys of a recipe, "model.cell" and so on; vocabulary sizes, BOS and EOS, which
- * follow from the data, are not included. */
-FV_API fv_key_table fv_seq2seq_keys(void);
-FV_API void fv_seq2seq_config_from(const fv_recipe *recipe, fv_seq2seq_config *cfg);
-
-/* All settings as a config.json with model_type "fovea-seq2seq", and back. Loading fails: IO,
- * FORMAT (another model_type, a missing, unknown or impossible value: named), MEMORY. */
+/*
+ * All settings as a config.json with model_type "fovea-seq2seq", and back. Loading fails: IO,
+ * FORMAT (another model_type, a missing, unknown or impossible value: named), MEMORY. struct_size
+ * of `out` is set by the caller.
+ *
+ *     fv_seq2seq_config cfg = {.struct_size = sizeof cfg};
+ *     s = fv_seq2seq_config_load(ctx, "run/config.json", &cfg);
+ *     cfg.dropout = 0.3;                                  // to train it further
+ *     s = fv_seq2seq_config_save(ctx, &cfg, "run2/config.json");
+ */
 FV_API FV_MUST_USE fv_status fv_seq2seq_config_save(fv_ctx *ctx, const fv_seq2seq_config *cfg,
                                                     const char *path);
 FV_API FV_MUST_USE fv_status fv_seq2seq_config_load(fv_ctx *ctx, const char *path,
@@ -125,15 +131,6 @@ FV_API fv_tensor *fv_seq2seq_align(fv_ctx *ctx, const fv_seq2seq *model, const f
  * the next call of this function or fv_seq2seq_destroy. */
 FV_API FV_MUST_USE fv_status fv_seq2seq_stepper(fv_seq2seq *model, const fv_batch *sources,
                                                 fv_stepper *out);
-
-/*
- * A translator, untrained: vocabulary sizes in `cfg` are taken from the tokenizers, BOS and EOS
- * from the target's "<s>" and "</s>". Takes ownership of both tokenizers, which were made in `ctx`
- * and may be the same, also on failure. Fails: ARGUMENT (no "<s>" or "</s>", bad settings), MEMORY.
- */
-FV_API FV_MUST_USE fv_status fv_seq2seq_translator(fv_ctx *ctx, const fv_seq2seq_config *cfg,
-                                                   fv_tokenizer *source, fv_tokenizer *target,
-                                                   fv_model **out);
 
 #ifdef __cplusplus
 }

@@ -126,7 +126,14 @@ typedef struct fv_task_kind {
 /* Adds a task to a context. The table is copied; what it points to must outlive the context. Fails:
  * ARGUMENT (no name, open, close or batch; a name that is taken), MEMORY. */
 FV_API FV_MUST_USE fv_status fv_register_task(fv_ctx *ctx, const fv_task_kind *kind);
-/* The i-th task, the library's own first; NULL past the last. */
+/*
+ * The i-th task, the library's own first; NULL past the last.
+ *
+ *     const fv_task_kind *task;
+ *     for (size_t i = 0; (task = fv_task_kind_at(ctx, i)); i++)
+ *         printf("%-12s %s\n", task->name, task->summary);
+ *     if (fv_task_kind_find(ctx, "language")->evaluate) puts("language has metrics");
+ */
 FV_API const fv_task_kind *fv_task_kind_at(const fv_ctx *ctx, size_t i);
 FV_API const fv_task_kind *fv_task_kind_find(const fv_ctx *ctx, const char *name);
 

@@ -59,6 +59,10 @@ FV_API fv_tensor *fv_from_host(fv_ctx *ctx, fv_dtype dtype, int rank, const int6
  * FV_DEVICE_CPU, may have any alignment its element type allows. strides in
  * elements, NULL for row-major; negative and zero ones are refused here.
  * Other devices: FV_ERR_UNSUPPORTED.
+ *
+ *     float frame[2][4] = {{1, 2, 3, 0}, {4, 5, 6, 0}};     // rows of 3, padded to 4
+ *     fv_tensor *t = fv_wrap(ctx, FV_F32, 2, (int64_t[]){2, 3}, (int64_t[]){4, 1}, frame);
+ *     fv_tensor *sum = fv_sum(ctx, t, 0, NULL, false);      // 21: the padding is not read
  */
 FV_API fv_tensor *fv_wrap(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape,
                           const int64_t *strides, void *data);
@@ -81,7 +85,16 @@ FV_API bool fv_tensor_valid(const fv_tensor *t);             /* false for the in
 FV_API FV_MUST_USE fv_status fv_tensor_read(fv_ctx *ctx, const fv_tensor *t, void *out,
                                             size_t bytes);
 
-/* Copies from row-major host memory into t, which may be a view. */
+/*
+ * Copies from row-major host memory into t, which may be a view: here rows 8 to 15 of a buffer that
+ * is filled piece by piece.
+ *
+ *     fv_tensor *buffer = fv_empty(ctx, FV_F32, 2, (int64_t[]){64, 4});   // not initialised
+ *     fv_tensor *rows = fv_slice(ctx, buffer, 0, 8, 16, 1);               // a view
+ *     const float piece[8][4] = {{0}};
+ *     s = fv_tensor_write(ctx, rows, piece, sizeof piece);
+ *     fv_tensor_free(ctx, &rows);                                         // before its scope ends
+ */
 FV_API FV_MUST_USE fv_status fv_tensor_write(fv_ctx *ctx, fv_tensor *t, const void *in,
                                              size_t bytes);
 
@@ -91,6 +104,11 @@ FV_API FV_MUST_USE fv_status fv_tensor_item(fv_ctx *ctx, const fv_tensor *t, dou
 /*
  * The CPU address of element 0, or NULL where the device's memory cannot be read
  * (every device but FV_DEVICE_CPU), the tensor is invalid or was released.
+ *
+ *     const float *values = fv_tensor_data(x);              // x is f32 [rows, columns], any view
+ *     const int64_t *stride = fv_tensor_strides(x);
+ *     if (values) printf("x[2][1] is %g\n", values[2 * stride[0] + stride[1]]);
+ *     if (values && fv_tensor_contiguous(x)) printf("so is %g\n", values[2 * width + 1]);
  */
 FV_API void *fv_tensor_data(fv_tensor *t);
 

@@ -90,8 +90,17 @@ FV_API FV_MUST_USE fv_status fv_tokenizer_load(fv_ctx *ctx, const char *path, fv
  * target.spm with target_vocab.json or vocab.json. */
 FV_API FV_MUST_USE fv_status fv_tokenizer_load_target(fv_ctx *ctx, const char *path,
                                                       fv_tokenizer **out);
-/* Reads the text of a tokenizer.json or the bytes of a SentencePiece model; error messages use
- * `name`. */
+/*
+ * Reads the text of a tokenizer.json or the bytes of a SentencePiece model; error messages use
+ * `name`. A vocabulary that is part of a program:
+ *
+ *     const char json[] = "{\"model\": {\"type\": \"WordLevel\", \"unk_token\": \"?\", "
+ *                         "\"vocab\": {\"?\": 0, \"left\": 1, \"right\": 2}}}";
+ *     fv_tokenizer *tok = NULL;
+ *     s = fv_tokenizer_parse(ctx, "moves", json, strlen(json), &tok);
+ *     if (s == FV_OK) s = fv_tokenizer_save_folder(ctx, tok, "model");   // for AutoTokenizer
+ *     fv_tokenizer_destroy(&tok);
+ */
 FV_API FV_MUST_USE fv_status fv_tokenizer_parse(fv_ctx *ctx, const char *name, const char *text,
                                                 size_t bytes, fv_tokenizer **out);
 /* Writes a tokenizer.json. The write is atomic: `path` holds the old file or the complete new one.

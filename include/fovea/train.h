@@ -13,7 +13,9 @@
  *     fv_status s = fv_trainer_create(params, &task, &cfg, &trainer);
  *     if (s == FV_OK) s = fv_trainer_resume(trainer);     // nothing there: starts afresh
  *     if (s == FV_OK) s = fv_trainer_run(trainer);        // CANCELLED: saved, resume later
+ *     printf("%" PRIu64 " steps, best %g\n", fv_trainer_steps(trainer), fv_trainer_best(trainer));
  *     fv_trainer_destroy(&trainer);
+ *     if (s == FV_OK) s = fv_params_load(params, "run/model.safetensors");    // the best weights
  *
  * A folder holds model.safetensors (the best weights so far, by the first metric), the last
  * `keep` states (state-<step>.safetensors: weights, optimizer, counters, place in the data), their
@@ -125,11 +127,6 @@ typedef struct fv_train_config {
 
 /* The defaults in brackets; AdamW at a constant 1e-3. */
 FV_API void fv_train_config_init(fv_train_config *cfg, size_t struct_size);
-
-/* The settings as keys of a recipe, "train.steps" and so on, with the optimizer and the schedule
- * among them; and back. The folder and the observer stay as they are. */
-FV_API fv_key_table fv_train_keys(void);
-FV_API void fv_train_config_from(const fv_recipe *recipe, fv_train_config *cfg);
 
 typedef struct fv_trainer fv_trainer;
 

@@ -132,11 +132,6 @@ typedef struct fv_transformer_config {
 FV_API void fv_transformer_config_init(fv_transformer_config *cfg, size_t struct_size,
                                        fv_family family);
 
-/* The settings as keys of a recipe, "transformer.width" and so on, and back. Keys left
- * at their default take the value of the family's typical model. */
-FV_API fv_key_table fv_transformer_keys(void);
-FV_API void fv_transformer_config_from(const fv_recipe *recipe, fv_transformer_config *cfg);
-
 typedef struct fv_transformer fv_transformer;
 
 /*
@@ -191,6 +186,22 @@ FV_API fv_tensor *fv_transformer_logits(fv_ctx *ctx, const fv_transformer *model
 
 /* ---- heads of encoders -------------------------------------------------------------- */
 
+/*
+ * BERT over pairs of sentences (`types` 0 and 1): does the second follow the first?
+ *
+ *     fv_token_rows rows = fv_transformer_rows(ctx, bert, &prompts);
+ *     fv_tensor *states = fv_transformer_encode(ctx, bert, &rows, NULL);
+ *     fv_tensor *logits = fv_transformer_next_sentence(ctx, bert, &rows, states);   // [pairs, 2]
+ *     fv_tensor *follows = fv_softmax(ctx, logits, -1);
+ *
+ * One vector for each text, in three ways:
+ *
+ *     fv_tensor *cls = fv_transformer_pooled(ctx, bert, &rows, states);             // BERT's own
+ *     fv_tensor *mean = fv_transformer_pool(ctx, &rows, states, FV_POOLING_MEAN);
+ *     fv_embedding_rule rule = {.pooling = FV_POOLING_MEAN, .normalize = true};
+ *     fv_tensor *unit = fv_embed(ctx, &rows, states, &rule);      // as sentence-transformers
+ */
+
 /* One state per document from an encoder's last states: [documents, width]. */
 FV_API fv_tensor *fv_transformer_pool(fv_ctx *ctx, const fv_token_rows *rows, fv_tensor *states,
                                       fv_pooling pooling);
@@ -206,6 +217,20 @@ FV_API fv_tensor *fv_transformer_next_sentence(fv_ctx *ctx, const fv_transformer
                                                const fv_token_rows *rows, fv_tensor *states);
 
 /* ---- losses, summed ------------------------------------------------------------------ */
+
+/*
+ * Translation, as a mean over its tokens:
+ *
+ *     const fv_pass training = {.training = true};
+ *     fv_tensor *loss = fv_transformer_pair_loss(ctx, marian, &batch, &training);
+ *     loss = fv_scale(ctx, loss, 1.0 / (double)fv_batch_target_tokens(&batch));
+ *
+ * Masked tokens, in rows that are padded with token 0:
+ *
+ *     fv_token_rows rows = fv_token_rows_pad(ctx, &prompts, 0);
+ *     fv_tensor *states = fv_transformer_encode(ctx, bert, &rows, &training);
+ *     loss = fv_transformer_mlm_loss(ctx, bert, &prompts, &rows, states, expected, &training);
+ */
 
 /* Language modelling: of every next token inside each sequence, length - 1 of them. */
 FV_API fv_tensor *fv_transformer_lm_loss(fv_ctx *ctx, const fv_transformer *model,
@@ -223,24 +248,21 @@ FV_API fv_tensor *fv_transformer_mlm_loss(fv_ctx *ctx, const fv_transformer *mod
 
 /* ---- as a model ----------------------------------------------------------------------- */
 
-/*
- * A translator, untrained: vocabulary sizes in `cfg` are taken from the tokenizers, BOS and EOS
- * from the target's "<s>" and "</s>"; two tokenizers mean two embeddings. Takes ownership of both
- * tokenizers, which were made in `ctx` and may be the same, also on failure. Fails: ARGUMENT
- * (encoder, decoder or a token is missing, bad settings), MEMORY.
- */
-FV_API FV_MUST_USE fv_status fv_transformer_translator(fv_ctx *ctx,
-                                                       const fv_transformer_config *cfg,
-                                                       fv_tokenizer *source, fv_tokenizer *target,
-                                                       fv_model **out);
 /* The Transformer inside a model of that kind, owned by it; NULL: it is of another kind. */
 FV_API fv_transformer *fv_model_transformer(const fv_model *model);
 
 /* config.json and generation_config.json, for a folder into which a trainer writes the weights. */
 FV_API FV_MUST_USE fv_status fv_transformer_save_settings(const fv_transformer *model,
                                                           const char *folder);
-/* The settings of a config.json alone. Heads are those that "architectures" names. Fails: IO,
- * FORMAT, LIMIT, MEMORY. */
+/*
+ * The settings of a config.json alone. Heads are those that "architectures" names. Fails: IO,
+ * FORMAT, LIMIT, MEMORY. struct_size of `out` is set by the caller.
+ *
+ *     fv_transformer_config cfg = {.struct_size = sizeof cfg};
+ *     s = fv_transformer_config_load(ctx, "gpt2/config.json", &cfg);
+ *     cfg.decoder_layers /= 2;                            // a student of the same family
+ *     s = fv_transformer_config_save(ctx, &cfg, "student/config.json");
+ */
 FV_API FV_MUST_USE fv_status fv_transformer_config_load(fv_ctx *ctx, const char *path,
                                                         fv_transformer_config *out);
 /* Atomic. Fails: ARGUMENT (the family's config.json has no key for a setting), IO, MEMORY. */
@@ -257,7 +279,7 @@ FV_API fv_tensor *fv_embed(fv_ctx *ctx, const fv_token_rows *rows, fv_tensor *st
 /*
  * architectures: what published Transformers cost, counted from our own model code.
  *
- *     fv_architecture a;
+ *     fv_architecture a = {.struct_size = sizeof a};
  *     fv_model_cost cost;
  *     if (!fv_architecture_find("gpt2-xl", &a)) return 1;
  *     s = fv_transformer_cost(ctx, &a.config, 1024, &cost);
@@ -267,6 +289,7 @@ FV_API fv_tensor *fv_embed(fv_ctx *ctx, const fv_token_rows *rows, fv_tensor *st
  */
 
 typedef struct fv_architecture {
+    size_t struct_size;    /* set by the caller */
     const char *name;      /* "bert-large" */
     const char *published; /* its parameters as its authors count them, "340M" */
     const char *note;      /* where our model differs from theirs, or NULL */
@@ -343,7 +366,14 @@ FV_API FV_MUST_USE fv_status fv_cache_begin(fv_cache *cache, const fv_sequences 
  * Errors: LIMIT (no position is left), SHAPE, INDEX, MEMORY. */
 FV_API fv_tensor *fv_cache_step(fv_ctx *ctx, fv_cache *cache, fv_tensor *tokens);
 
-/* From now on there are `rows` rows; row i continues from the previous row from[i]. */
+/*
+ * From now on there are `rows` rows; row i continues from the previous row from[i]. A step of beam
+ * search, where two of the best three prefixes continue row 0:
+ *
+ *     s = fv_cache_select(cache, 3, (int64_t[]){0, 0, 1});
+ *     for (int64_t row = 0; row < fv_cache_rows(cache); row++)
+ *         printf("row %" PRId64 ": %" PRId64 " tokens\n", row, fv_cache_length(cache, row));
+ */
 FV_API FV_MUST_USE fv_status fv_cache_select(fv_cache *cache, int64_t rows, const int64_t *from);
 
 FV_API int64_t fv_cache_rows(const fv_cache *cache);

@@ -25,7 +25,18 @@ extern "C" {
 
 /* ---- pairs of texts ----------------------------------------------------------------- */
 
-/* Encoded pairs in memory, with their texts. Belongs to its model. */
+/*
+ * Encoded pairs in memory, with their texts. Belongs to its model. The loss of a given translation:
+ *
+ *     fv_parallel *pairs = NULL;
+ *     s = fv_parallel_create(model, &pairs);
+ *     s = fv_parallel_add(pairs, (fv_string){"3 May 1979", 10}, (fv_string){"1979-05-03", 10});
+ *     fv_batch batch;
+ *     s = fv_parallel_pick(pairs, 1, (int64_t[]){0}, &batch);
+ *     fv_tensor *loss = fv_model_kind_of(model)->loss(ctx, fv_model_self(model), &batch, NULL);
+ *     printf("%" PRId64 " tokens on both sides\n", fv_parallel_tokens(pairs, 0));
+ *     fv_parallel_destroy(&pairs);
+ */
 typedef struct fv_parallel fv_parallel;
 
 typedef struct fv_parallel_config {

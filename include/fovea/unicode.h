@@ -8,7 +8,7 @@
  *     s = fv_text_lower(ctx, out.data, out.bytes, &other);
  *     fv_text_free(ctx, &out);
  *
- *     fv_category_name(fv_unicode_category(0x3B1))                // "Ll": a lower-case letter
+ *     puts(fv_category_name(fv_unicode_category(0x3B1)));         // "Ll": a lower-case letter
  *
  * Texts are UTF-8 and need not be NUL-terminated; invalid UTF-8 fails with FV_ERR_FORMAT. The
  * functions of one code point need no context and may be called from any thread; they treat numbers
@@ -82,6 +82,22 @@ typedef enum fv_category {
     FV_CATEGORY_COUNT
 } fv_category;
 
+/*
+ * A search key: words in lower case, without accents, one blank between them.
+ *
+ *     for (int64_t i = 0; i < count; i++) {                       // decomposed (NFD) code points
+ *         uint32_t lower[2];
+ *         const uint32_t c = codes[i];
+ *         if (fv_unicode_is_letter(c) || fv_unicode_is_number(c)) {
+ *             const int n = fv_unicode_lower(c, lower);
+ *             for (int j = 0; j < n; j++) append(lower[j]);
+ *         } else if (fv_unicode_is_space(c) || fv_unicode_is_punctuation(c)) {
+ *             append(' ');
+ *         } else if (!(fv_unicode_is_mark(c) && fv_unicode_combining(c) == 230)) {
+ *             append(c);                                          // 230: a mark above the letter
+ *         }
+ *     }
+ */
 FV_API fv_category fv_unicode_category(uint32_t code);
 /* "Lu", "Nd", ...; "Cn" for a value outside the enum. Never NULL. */
 FV_API const char *fv_category_name(fv_category category);

@@ -58,4 +58,7 @@ fv_tensor *fv_attention_positions(fv_ctx *ctx, fv_dtype dtype, int64_t n);
 void fv_attention_local(fv_attention_call *call, fv_attention_result *out);
 void fv_attention_hard(fv_attention_call *call, fv_attention_result *out);
 
+/* "streamed", ...; "?" if there is no such path. */
+const char *fv_attention_path_name(fv_attention_path path);
+
 #endif

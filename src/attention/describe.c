@@ -146,11 +146,8 @@ fv_status fv_attention_check(fv_attention_call *call, const fv_attention *how)
 {
     fv_ctx *ctx = call->ctx;
     fv_attention_init(&call->how, sizeof call->how);
-    if (how) {
-        if (how->struct_size < sizeof how->struct_size || how->struct_size > sizeof *how)
-            return fv_poison(ctx, FV_ERR_ARGUMENT, "attention: the description is not initialised");
-        memcpy(&call->how, how, how->struct_size);
-    }
+    if (how && !fv_config_copy(&call->how, sizeof call->how, how))
+        return fv_poison(ctx, FV_ERR_ARGUMENT, "attention: the description is not initialised");
     FV_TRY(check_numbers(ctx, &call->how));
     call->score = fv_score_find(call->how.score);
     FV_TRY(check_tensors(call));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "base/config.h"
 
 static void fill_limits(fv_limits *limits)
 {
@@ -77,12 +78,7 @@ fv_status fv_ctx_create(const fv_ctx_config *cfg, fv_ctx **out)
 {
     fv_ctx_config full;
     fv_ctx_config_init(&full, sizeof full);
-    if (cfg) {
-        if (cfg->struct_size < sizeof full.struct_size || cfg->struct_size > sizeof full)
-            return FV_ERR_ARGUMENT;
-        memcpy(&full, cfg, cfg->struct_size);
-    }
-    if (!out) return FV_ERR_ARGUMENT;
+    if ((cfg && !fv_config_copy(&full, sizeof full, cfg)) || !out) return FV_ERR_ARGUMENT;
     if (!full.allocator.alloc != !full.allocator.free) return FV_ERR_ARGUMENT;
     if (!full.allocator.alloc) fv_allocator_system(&full.allocator);
     if (!full.io.open) fv_io_system(&full.io);

@@ -45,4 +45,15 @@ static inline bool fv_config_copy(void *full, size_t bytes, const void *given)
     return true;
 }
 
+/* For results: copies the fields that the caller's version of the struct has. Its struct_size,
+ * which the caller has set, stays. */
+static inline void fv_config_give(void *out, const void *full, size_t bytes)
+{
+    size_t size;
+    memcpy(&size, out, sizeof size);
+    if (size < bytes) bytes = size;
+    if (bytes > sizeof size)
+        memcpy((char *)out + sizeof size, (const char *)full + sizeof size, bytes - sizeof size);
+}
+
 #endif

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/config.h"
 #include "base/cpu.h"
 
 #ifndef FV_VERSION
@@ -58,17 +59,6 @@
 
 const char *fv_version(void) { return FV_VERSION; }
 
-/* Copies the fields that the caller's version of the struct has; struct_size keeps its value. */
-static void copy_known(void *out, const void *full, size_t full_bytes)
-{
-    size_t caller_bytes;
-    memcpy(&caller_bytes, out, sizeof caller_bytes);
-    size_t bytes = caller_bytes < full_bytes ? caller_bytes : full_bytes;
-    if (bytes <= sizeof caller_bytes) return;
-    memcpy((char *)out + sizeof caller_bytes, (const char *)full + sizeof caller_bytes,
-           bytes - sizeof caller_bytes);
-}
-
 void fv_build_info_get(fv_build_info *out)
 {
     const fv_build_info full = {.version = FV_VERSION,
@@ -76,7 +66,7 @@ void fv_build_info_get(fv_build_info *out)
                                 .compiler = COMPILER,
                                 .target = MACHINE " " SYSTEM,
                                 .sanitizer = SANITIZER};
-    copy_known(out, &full, sizeof full);
+    fv_config_give(out, &full, sizeof full);
 }
 
 void fv_cpu_info_get(fv_cpu_info *out)
@@ -101,7 +91,7 @@ void fv_cpu_info_get(fv_cpu_info *out)
                         .l3_bytes = cpu.l3_bytes};
     memcpy(full.name, cpu.name, sizeof full.name);
     full.name[sizeof full.name - 1] = '\0';
-    copy_known(out, &full, sizeof full);
+    fv_config_give(out, &full, sizeof full);
 }
 
 /* ---- features ------------------------------------------------------------------- */
@@ -147,6 +137,6 @@ bool fv_feature_get(int index, fv_feature *out)
         {0, "cuda", "NVIDIA GPUs", HAVE_CUDA},
     };
     if (index < 0 || (size_t)index >= sizeof features / sizeof features[0]) return false;
-    copy_known(out, &features[index], sizeof features[index]);
+    fv_config_give(out, &features[index], sizeof features[index]);
     return true;
 }

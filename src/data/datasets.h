@@ -42,4 +42,14 @@ fv_status fv_make_sort(fv_made_sink *sink);
 fv_status fv_make_sentences(fv_made_sink *sink);
 fv_status fv_make_tatoeba(fv_made_sink *sink);
 
+/* The part of a source by the rule of fovea/data.h. */
+fv_made_part fv_made_part_of(const char *source, size_t bytes);
+
+/* Which part a calendar date belongs to. */
+fv_dates_part fv_date_part(int year, int month, int day);
+
+/* Writes a given date in one of the formats. false: no such date or format, or a format with a
+ * two-digit year that cannot mean it. */
+bool fv_date_write(int format, int year, int month, int day, fv_date_pair *out);
+
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "data/datasets.h"
 
 typedef enum language { ENGLISH, GERMAN, FRENCH, SPANISH, LANGUAGES } language;
 

@@ -36,8 +36,6 @@ static fv_status check_banned(fv_ctx *ctx, const fv_stepper *stepper, const fv_s
 static fv_status check(fv_ctx *ctx, const fv_stepper *stepper, int64_t sources,
                        const fv_search_config *cfg)
 {
-    FV_RETURN_IF(cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
-                 "search: the config was not initialised");
     FV_RETURN_IF(sources < 0 || stepper->max_choices < 1 || stepper->eos < -1 ||
                      stepper->eos >= stepper->max_choices,
                  ctx, FV_ERR_ARGUMENT, "search: %lld sources, %lld choices, end token %lld",
@@ -91,9 +89,13 @@ static fv_outputs *make_outputs(fv_ctx *ctx, int64_t sources, int room, int nbes
 }
 
 fv_status fv_search(fv_ctx *ctx, const fv_stepper *stepper, int64_t sources,
-                    const int64_t *max_tokens, const fv_search_config *cfg, fv_outputs **out)
+                    const int64_t *max_tokens, const fv_search_config *settings, fv_outputs **out)
 {
     if (ctx->error != FV_OK) return ctx->error;
+    fv_search_config full, *cfg = &full;
+    fv_search_config_init(cfg, sizeof *cfg);
+    FV_RETURN_IF(!fv_config_copy(cfg, sizeof *cfg, settings), ctx, FV_ERR_ARGUMENT,
+                 "search: the config was not initialised");
     FV_TRY(check(ctx, stepper, sources, cfg));
     const bool one_per_row = cfg->sample || cfg->beam == 1;
     const int room = cfg->as_transformers && !one_per_row ? cfg->beam : cfg->nbest;

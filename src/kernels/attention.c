@@ -79,7 +79,7 @@ static bool rule_is_valid(const fv_attention_rule *r)
 
 fv_status fv_attn_check(const fv_attn *a)
 {
-    if (!a || a->struct_size != sizeof *a || !sizes_are_valid(a)) return FV_ERR_ARGUMENT;
+    if (!sizes_are_valid(a)) return FV_ERR_ARGUMENT;
     if (a->score < FV_ATTN_SCORE_DOT || a->score > FV_ATTN_SCORE_NONE) return FV_ERR_ARGUMENT;
     if (!rule_is_valid(&a->rule)) return FV_ERR_ARGUMENT;
     if (a->varlen && a->rule.block_k > 0) return FV_ERR_UNSUPPORTED;
@@ -87,6 +87,13 @@ fv_status fv_attn_check(const fv_attn *a)
     if (a->dtype != FV_F32 && a->dtype != FV_F64 && !fv_attn_is_half(a->dtype))
         return FV_ERR_UNSUPPORTED;
     return FV_OK;
+}
+
+fv_status fv_attn_read(const fv_attn *given, fv_attn *full)
+{
+    fv_attn_init(full, sizeof *full);
+    if (!given || !fv_config_copy(full, sizeof *full, given)) return FV_ERR_ARGUMENT;
+    return fv_attn_check(full);
 }
 
 static fv_kernel_id kernel_of(fv_attn_pass pass)
@@ -110,8 +117,10 @@ fv_status fv_attn_kernel_scratch(fv_kernel_id kernel, const void *args, int thre
 
 fv_status fv_attn_scratch(const fv_attn *a, fv_attn_pass pass, int threads, size_t *bytes)
 {
-    fv_status status = fv_attn_check(a);
-    return status == FV_OK ? fv_attn_kernel_scratch(kernel_of(pass), a, threads, bytes) : status;
+    fv_attn full;
+    const fv_status status = fv_attn_read(a, &full);
+    if (status != FV_OK) return status;
+    return fv_attn_kernel_scratch(kernel_of(pass), &full, threads, bytes);
 }
 
 /* ---- passes ----------------------------------------------------------------------- */
@@ -204,10 +213,11 @@ static bool has_inputs(const fv_attn *a, const fv_attn_data *data)
     return !keys || ((!pairs || data->k) && data->v);
 }
 
-fv_status fv_attn_forward(const fv_attn *a, const fv_attn_data *data, const fv_attn_exec *exec,
+fv_status fv_attn_forward(const fv_attn *given, const fv_attn_data *data, const fv_attn_exec *exec,
                           void *scratch, size_t scratch_bytes)
 {
-    fv_status status = fv_attn_check(a);
+    fv_attn read, *a = &read;
+    fv_status status = fv_attn_read(given, a);
     if (status != FV_OK) return status;
     if (!has_inputs(a, data)) return FV_ERR_ARGUMENT;
     status = fv_attn_check_documents(a, data);
@@ -218,10 +228,11 @@ fv_status fv_attn_forward(const fv_attn *a, const fv_attn_data *data, const fv_a
     return fv_attn_run(FV_KERNEL_ATTENTION, a->dtype, &full, exec, ptr, scratch, scratch_bytes);
 }
 
-fv_status fv_attn_backward(const fv_attn *a, const fv_attn_data *data, const fv_attn_exec *exec,
+fv_status fv_attn_backward(const fv_attn *given, const fv_attn_data *data, const fv_attn_exec *exec,
                            void *scratch, size_t scratch_bytes)
 {
-    fv_status status = fv_attn_check(a);
+    fv_attn read, *a = &read;
+    fv_status status = fv_attn_read(given, a);
     if (status != FV_OK) return status;
     if (!has_inputs(a, data) || (a->batch * a->n_q > 0 && !data->lse)) return FV_ERR_ARGUMENT;
     if ((data->grad_bias && !data->bias) || (data->grad_w && !data->w)) return FV_ERR_ARGUMENT;

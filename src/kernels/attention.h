@@ -134,6 +134,8 @@ fv_attn fv_attn_document(const fv_attn *a, int64_t b, void **in);
 
 /* Check sizes, widths and the rule; the offsets of varlen documents. Kernels rely on both. */
 fv_status fv_attn_check(const fv_attn *a);
+/* The description of a caller, whose struct may be older and smaller, completed and checked. */
+fv_status fv_attn_read(const fv_attn *given, fv_attn *full);
 fv_status fv_attn_check_documents(const fv_attn *a, const fv_attn_data *data);
 
 /* Runs a kernel of the attention family over raw pointers. Fails: ARGUMENT, UNSUPPORTED. */

@@ -11,8 +11,12 @@
 /* Varlen documents are one sequence here. */
 static int64_t sequences(const fv_attn *a) { return a->varlen ? 1 : a->batch; }
 
-void fv_attn_region_init(fv_attn_region *region, size_t struct_size, const fv_attn *a)
+void fv_attn_region_init(fv_attn_region *region, size_t struct_size, const fv_attn *given)
 {
+    /* The map of a description that is not valid is empty; the calls that use it return the error.
+     */
+    fv_attn read, *a = &read;
+    if (fv_attn_read(given, a) != FV_OK) read = (fv_attn){0};
     fv_attn_region all = {.struct_size = struct_size,
                           .batches = sequences(a),
                           .heads = a->heads,
@@ -37,11 +41,14 @@ static bool is_within(int64_t first, int64_t count, int64_t all)
     return first >= 0 && count >= 0 && first <= all && count <= all - first;
 }
 
-static fv_status check_region(const fv_attn *a, const fv_attn_region *region)
+/* Both structs may be older and smaller than this version's. */
+static fv_status read_region(const fv_attn *given, const fv_attn_region *given_region, fv_attn *a,
+                             fv_attn_region *region)
 {
-    fv_status status = fv_attn_check(a);
+    const fv_status status = fv_attn_read(given, a);
     if (status != FV_OK) return status;
-    const bool valid = region && region->struct_size == sizeof *region &&
+    fv_attn_region_init(region, sizeof *region, a);
+    const bool valid = given_region && fv_config_copy(region, sizeof *region, given_region) &&
                        is_within(region->batch, region->batches, sequences(a)) &&
                        is_within(region->head, region->heads, a->heads) &&
                        is_within(region->row, region->rows, a->n_q) &&
@@ -49,12 +56,15 @@ static fv_status check_region(const fv_attn *a, const fv_attn_region *region)
     return valid ? FV_OK : FV_ERR_ARGUMENT;
 }
 
-static fv_status check_summary(const fv_attn *a, const fv_attn_summary *s)
+static fv_status read_summary(const fv_attn *given, const fv_attn_summary *given_summary,
+                              fv_attn *a, fv_attn_summary *s)
 {
-    fv_status status = fv_attn_check(a);
+    const fv_status status = fv_attn_read(given, a);
     if (status != FV_OK) return status;
     int64_t entries;
-    const bool valid = s && s->struct_size == sizeof *s && s->top >= 0 &&
+    *s = (fv_attn_summary){.struct_size = sizeof *s};
+    const bool valid = given_summary && fv_config_copy(s, sizeof *s, given_summary) &&
+                       s->top >= 0 &&
                        fv_checked_mul_i64(a->batch * a->heads * a->n_q, s->top, &entries) &&
                        (s->top == 0 || (s->top_index && s->top_weight));
     return valid ? FV_OK : FV_ERR_ARGUMENT;
@@ -81,42 +91,51 @@ static void fill_inputs(void **ptr, const fv_attn_data *data)
 fv_status fv_attn_weights_scratch(const fv_attn *a, const fv_attn_region *region, int threads,
                                   size_t *bytes)
 {
-    fv_status status = check_region(a, region);
+    fv_attn_weights_args args;
+    const fv_status status = read_region(a, region, &args.a, &args.region);
     if (status != FV_OK) return status;
-    const fv_attn_weights_args args = {.a = fv_attn_complete(a), .region = *region};
+    args.a = fv_attn_complete(&args.a);
     return fv_attn_kernel_scratch(FV_KERNEL_ATTENTION_MAP, &args, threads, bytes);
 }
 
-fv_status fv_attn_weights(const fv_attn *a, const fv_attn_data *data, const fv_attn_region *region,
-                          const fv_attn_exec *exec, void *scratch, size_t scratch_bytes,
-                          void *weights)
+fv_status fv_attn_weights(const fv_attn *given, const fv_attn_data *data,
+                          const fv_attn_region *given_region, const fv_attn_exec *exec,
+                          void *scratch, size_t scratch_bytes, void *weights)
 {
-    fv_status status = check_region(a, region);
+    fv_attn_weights_args args;
+    const fv_attn *a = &args.a;
+    const fv_attn_region *region = &args.region;
+    fv_status status = read_region(given, given_region, &args.a, &args.region);
     if (status != FV_OK) return status;
     const bool empty =
         region->batches == 0 || region->heads == 0 || region->rows == 0 || region->cols == 0;
     if (!has_inputs(a, data) || (!empty && !weights)) return FV_ERR_ARGUMENT;
     status = fv_attn_check_documents(a, data);
     if (status != FV_OK) return status;
-    const fv_attn_weights_args args = {.a = fv_attn_complete(a), .region = *region};
+    args.a = fv_attn_complete(a);
     void *ptr[FV_ATTN_MAP_INPUTS + FV_ATTN_POINTERS] = {[FV_ATTN_MAP_OUT] = weights};
     fill_inputs(ptr + FV_ATTN_MAP_INPUTS, data);
     return fv_attn_run(FV_KERNEL_ATTENTION_MAP, a->dtype, &args, exec, ptr, scratch, scratch_bytes);
 }
 
-fv_status fv_attn_summary_scratch(const fv_attn *a, const fv_attn_summary *s, int threads,
+fv_status fv_attn_summary_scratch(const fv_attn *given, const fv_attn_summary *summary, int threads,
                                   size_t *bytes)
 {
-    fv_status status = check_summary(a, s);
+    fv_attn a;
+    fv_attn_summary s;
+    const fv_status status = read_summary(given, summary, &a, &s);
     if (status != FV_OK) return status;
-    const fv_attn_summary_args args = {.a = fv_attn_complete(a), .top = s->top};
+    const fv_attn_summary_args args = {.a = fv_attn_complete(&a), .top = s.top};
     return fv_attn_kernel_scratch(FV_KERNEL_ATTENTION_SUMMARY, &args, threads, bytes);
 }
 
-fv_status fv_attn_summarise(const fv_attn *a, const fv_attn_data *data, const fv_attn_summary *s,
-                            const fv_attn_exec *exec, void *scratch, size_t scratch_bytes)
+fv_status fv_attn_summarise(const fv_attn *given, const fv_attn_data *data,
+                            const fv_attn_summary *summary, const fv_attn_exec *exec, void *scratch,
+                            size_t scratch_bytes)
 {
-    fv_status status = check_summary(a, s);
+    fv_attn read, *a = &read;
+    fv_attn_summary own, *s = &own;
+    fv_status status = read_summary(given, summary, a, s);
     if (status != FV_OK) return status;
     if (!has_inputs(a, data)) return FV_ERR_ARGUMENT;
     status = fv_attn_check_documents(a, data);
@@ -137,9 +156,10 @@ static double element(const fv_attn *a, const void *array, int64_t i)
     return a->dtype == FV_F64 ? ((const double *)array)[i] : (double)((const float *)array)[i];
 }
 
-fv_status fv_attn_head_means(const fv_attn *a, const void *lse, const void *rows, void *means)
+fv_status fv_attn_head_means(const fv_attn *given, const void *lse, const void *rows, void *means)
 {
-    fv_status status = fv_attn_check(a);
+    fv_attn read, *a = &read;
+    const fv_status status = fv_attn_read(given, a);
     if (status != FV_OK) return status;
     const int64_t heads = sequences(a) * a->heads;
     if (heads > 0 && (!means || (a->n_q > 0 && (!lse || !rows)))) return FV_ERR_ARGUMENT;

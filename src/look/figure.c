@@ -15,13 +15,8 @@ void fv_look_options_init(fv_look_options *options, size_t struct_size)
 fv_status fv_look_options_check(fv_ctx *ctx, const fv_look_options *options, fv_look_options *full)
 {
     fv_look_options_init(full, sizeof *full);
-    if (options) {
-        FV_RETURN_IF(options->struct_size < sizeof options->struct_size ||
-                         options->struct_size > sizeof *full,
-                     ctx, FV_ERR_ARGUMENT,
-                     "look: options.struct_size is invalid, call fv_look_options_init first");
-        memcpy(full, options, options->struct_size);
-    }
+    FV_RETURN_IF(options && !fv_config_copy(full, sizeof *full, options), ctx, FV_ERR_ARGUMENT,
+                 "look: options.struct_size is invalid, call fv_look_options_init first");
     FV_RETURN_IF((unsigned)full->colours >= FV_COLOUR_MAP_COUNT, ctx, FV_ERR_ARGUMENT,
                  "look: unknown colour map %d", (int)full->colours);
     FV_RETURN_IF(!isfinite(full->low) || !isfinite(full->high) || full->low > full->high, ctx,

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/config.h"
 #include "models/transformer.h"
 
 /* ---- names ------------------------------------------------------------------------------- */
@@ -41,8 +42,8 @@ bool fv_architecture_get(int i, fv_architecture *out)
 {
     if (i < 0 || i >= ROWS) return false;
     const row *r = &rows[i];
-    *out = (fv_architecture){.name = r->name, .published = r->published, .note = r->note};
-    fv_transformer_config *c = &out->config;
+    fv_architecture full = {.name = r->name, .published = r->published, .note = r->note};
+    fv_transformer_config *c = &full.config;
     fv_transformer_config_init(c, sizeof *c, r->family);
     c->vocabulary = r->vocabulary;
     c->width = r->width;
@@ -56,6 +57,11 @@ bool fv_architecture_get(int i, fv_architecture *out)
         c->pooler = true;
     }
     if (strcmp(r->name, "roberta-large") == 0) c->types = 1;
+    /* As much of the settings as the caller's struct has. */
+    const size_t before = offsetof(fv_architecture, config);
+    if (out->struct_size > before && out->struct_size < sizeof full)
+        c->struct_size = out->struct_size - before;
+    fv_config_give(out, &full, sizeof full);
     return true;
 }
 

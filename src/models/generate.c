@@ -62,8 +62,6 @@ typedef struct run {
 static fv_status check(fv_ctx *ctx, const fv_tokenizer *tok, const fv_generate_config *cfg)
 {
     if (ctx->error != FV_OK) return ctx->error;
-    FV_RETURN_IF(cfg->struct_size != sizeof *cfg, ctx, FV_ERR_ARGUMENT,
-                 "generate: the config was not initialised");
     FV_RETURN_IF(cfg->max_tokens < 0 || cfg->stop_count < 0, ctx, FV_ERR_ARGUMENT,
                  "generate: %lld tokens at most, %d stop texts", (long long)cfg->max_tokens,
                  cfg->stop_count);
@@ -289,10 +287,14 @@ static void free_stream_outputs(run *r)
 }
 
 fv_status fv_generate_tokens(fv_cache *cache, const fv_tokenizer *tok, const fv_sequences *prompts,
-                             const fv_sequences *sources, const fv_generate_config *cfg,
+                             const fv_sequences *sources, const fv_generate_config *settings,
                              fv_generated **out)
 {
     fv_ctx *ctx = cache->ctx;
+    fv_generate_config full, *cfg = &full;
+    fv_generate_config_init(cfg, sizeof *cfg, NULL);
+    FV_RETURN_IF(!fv_config_copy(cfg, sizeof *cfg, settings), ctx, FV_ERR_ARGUMENT,
+                 "generate: the config was not initialised");
     FV_TRY(check(ctx, tok, cfg));
     FV_RETURN_IF(!prompts && !sources, ctx, FV_ERR_ARGUMENT,
                  "generate: expected prompts or sources");

@@ -2,6 +2,7 @@
 #include "base/ctx.h"
 #include "io/file.h"
 #include "models/generate.h"
+#include "models/model.h"
 
 struct fv_generator {
     fv_ctx *ctx;

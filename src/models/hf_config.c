@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "fovea/recipe.h"
 #include "io/choices.h"
 #include "io/json.h"
@@ -111,8 +112,12 @@ fv_status fv_hf_read(const fv_doc *doc, fv_transformer_config *out)
 fv_status fv_transformer_config_load(fv_ctx *ctx, const char *path, fv_transformer_config *out)
 {
     fv_doc *doc = NULL;
+    fv_transformer_config cfg;
+    FV_RETURN_IF(out->struct_size < sizeof out->struct_size, ctx, FV_ERR_ARGUMENT,
+                 "transformer: struct_size of the config to load is not set");
     FV_TRY(fv_json_load(ctx, path, &doc));
-    const fv_status status = fv_hf_read(doc, out);
+    const fv_status status = fv_hf_read(doc, &cfg);
+    if (status == FV_OK) fv_config_give(out, &cfg, sizeof cfg);
     fv_doc_free(&doc);
     return status;
 }

@@ -7,6 +7,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "models/hf_fields.h"
+#include "models/transformer.h"
 
 static void write_field(fv_json_writer *w, const fv_hf_field *f, const fv_transformer_config *cfg)
 {
@@ -111,9 +112,11 @@ static fv_status check_back(fv_ctx *ctx, const fv_doc *doc, const fv_transformer
     return FV_OK;
 }
 
-fv_status fv_transformer_config_save(fv_ctx *ctx, const fv_transformer_config *cfg,
+fv_status fv_transformer_config_save(fv_ctx *ctx, const fv_transformer_config *given,
                                      const char *path)
 {
+    fv_transformer_config full, *cfg = &full;
+    FV_TRY(fv_transformer_config_read(ctx, given, cfg));
     fv_json_writer w;
     fv_doc *doc = NULL;
     fv_json_begin(&w, ctx);

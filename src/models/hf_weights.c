@@ -12,6 +12,7 @@
 #include "fovea/autograd.h"
 #include "fovea/recipe.h"
 #include "models/transformer.h"
+#include "tensor/params.h"
 
 enum { NAME_BYTES = 512 };
 

@@ -33,22 +33,6 @@ static fv_status create(fv_params *params, const fv_recipe *recipe, const fv_dat
     return make(params, &cfg, spec, self);
 }
 
-fv_status fv_seq2seq_translator(fv_ctx *ctx, const fv_seq2seq_config *cfg, fv_tokenizer *source,
-                                fv_tokenizer *target, fv_model **out)
-{
-    const fv_data_spec spec = {.ability = FV_CAN_TRANSLATE, .source = source, .target = target};
-    fv_model *m = NULL;
-    FV_TRY(fv_model_begin(ctx, &fv_kind_seq2seq, &spec, &m));
-    m->type = fv_kind_seq2seq.types;
-    fv_status status = make(m->params, cfg, &m->spec, &m->self);
-    if (status == FV_OK) status = fv_model_make_encoders(m);
-    if (status == FV_OK)
-        *out = m;
-    else
-        fv_model_close(&m);
-    return status;
-}
-
 static void destroy(void *self)
 {
     fv_seq2seq *model = self;
@@ -61,7 +45,7 @@ static fv_status load(fv_params *params, const fv_model_folder *from, fv_data_sp
                       void **self)
 {
     char weights[FV_PATH_BYTES];
-    fv_seq2seq_config cfg;
+    fv_seq2seq_config cfg = {.struct_size = sizeof cfg};
     fv_ctx *ctx = from->ctx;
     FV_TRY(fv_seq2seq_config_load(ctx, from->config, &cfg));
     FV_TRY(fv_load_tokenizer_pair(ctx, from->path, &spec->source, &spec->target));

@@ -98,12 +98,13 @@ static fv_status make_self(fv_ctx *ctx, self_t **out)
     return FV_OK;
 }
 
-static fv_status make(fv_params *params, const fv_transformer_config *settings,
-                      const fv_data_spec *spec, void **self)
+static fv_status create(fv_params *params, const fv_recipe *recipe, const fv_data_spec *spec,
+                        void **self)
 {
     fv_ctx *ctx = fv_params_ctx(params);
-    fv_transformer_config cfg = *settings;
+    fv_transformer_config cfg;
     self_t *s = NULL;
+    fv_transformer_config_from(recipe, &cfg);
     FV_TRY(fit(ctx, spec, &cfg));
     FV_TRY(make_self(ctx, &s));
     const fv_status status = fv_transformer_create(params, &cfg, &s->model);
@@ -114,30 +115,6 @@ static fv_status make(fv_params *params, const fv_transformer_config *settings,
     s->generation = fv_hf_generation_of(fv_transformer_settings(s->model));
     *self = s;
     return FV_OK;
-}
-
-static fv_status create(fv_params *params, const fv_recipe *recipe, const fv_data_spec *spec,
-                        void **self)
-{
-    fv_transformer_config cfg;
-    fv_transformer_config_from(recipe, &cfg);
-    return make(params, &cfg, spec, self);
-}
-
-fv_status fv_transformer_translator(fv_ctx *ctx, const fv_transformer_config *cfg,
-                                    fv_tokenizer *source, fv_tokenizer *target, fv_model **out)
-{
-    const fv_data_spec spec = {.ability = FV_CAN_TRANSLATE, .source = source, .target = target};
-    fv_model *m = NULL;
-    FV_TRY(fv_model_begin(ctx, &fv_kind_transformer, &spec, &m));
-    m->type = fv_family_name(cfg->family);
-    fv_status status = make(m->params, cfg, &m->spec, &m->self);
-    if (status == FV_OK) status = fv_model_make_encoders(m);
-    if (status == FV_OK)
-        *out = m;
-    else
-        fv_model_close(&m);
-    return status;
 }
 
 fv_transformer *fv_model_transformer(const fv_model *m)
@@ -192,7 +169,7 @@ static fv_status load_in(self_t *s, fv_params *params, const fv_model_folder *fr
                          fv_data_spec *spec)
 {
     fv_ctx *ctx = from->ctx;
-    fv_transformer_config cfg;
+    fv_transformer_config cfg = {.struct_size = sizeof cfg};
     FV_TRY(fv_transformer_config_load(ctx, from->config, &cfg));
     FV_TRY(load_sides(from, &cfg, spec));
     FV_TRY(fv_hf_generation_load(ctx, from->path, &cfg, &s->generation));

@@ -30,8 +30,9 @@ static void free_tokenizers(fv_data_spec *spec)
     spec->target = NULL;
 }
 
-fv_status fv_model_begin(fv_ctx *ctx, const fv_model_kind *kind, const fv_data_spec *spec,
-                         fv_model **out)
+/* A model without its self. Takes ownership of the spec's tokenizers, also on failure. */
+static fv_status begin_model(fv_ctx *ctx, const fv_model_kind *kind, const fv_data_spec *spec,
+                             fv_model **out)
 {
     fv_data_spec given = *spec;
     fv_status status = ctx->error;
@@ -86,7 +87,7 @@ fv_status fv_model_create(fv_ctx *ctx, const char *name, const fv_recipe *recipe
         free_tokenizers(&given);
         return fv_fail(ctx, FV_ERR_ARGUMENT, "there is no model kind '%.60s'", name);
     }
-    FV_TRY(fv_model_begin(ctx, kind, spec, &m));
+    FV_TRY(begin_model(ctx, kind, spec, &m));
     const fv_status status = fill(m, recipe);
     if (status == FV_OK)
         *out = m;
@@ -169,7 +170,7 @@ static fv_status open_model(fv_ctx *ctx, const char *folder, bool map, fv_model 
     fv_model *m = NULL;
     if (ctx->error != FV_OK) return ctx->error;
     FV_TRY(fv_path_join(ctx, config, folder, "config.json"));
-    FV_TRY(fv_model_begin(ctx, kind, &nothing, &m));
+    FV_TRY(begin_model(ctx, kind, &nothing, &m));
     const fv_model_folder from = {.ctx = ctx, .path = folder, .config = config, .map = map};
     fv_status status = fv_model_read_type(ctx, config, &m->arena, &m->type);
     if (status == FV_OK) status = find_kind(ctx, config, m->type, &kind);

@@ -37,9 +37,6 @@ extern const fv_model_kind fv_kind_seq2seq, fv_kind_transformer;
  * every type that there is. */
 const fv_model_kind *fv_model_kind_of_type(const fv_ctx *ctx, const char *type, size_t bytes,
                                            fv_nearest *nearest);
-/* A model without its self. Takes ownership of the spec's tokenizers, also on failure. */
-fv_status fv_model_begin(fv_ctx *ctx, const fv_model_kind *kind, const fv_data_spec *spec,
-                         fv_model **out);
 /* Opens a folder of a kind that has no load, or writes its config.json. */
 fv_status fv_model_config_load(fv_model *model, const fv_model_folder *from);
 fv_status fv_model_config_save(const fv_model *model, const char *folder);
@@ -60,5 +57,12 @@ fv_status fv_model_save_tokenizers(const fv_model *model, const char *folder);
 
 /* A token that the target's tokenizer must have. Fails: ARGUMENT. */
 fv_status fv_spec_token(fv_ctx *ctx, const fv_data_spec *spec, const char *token, int64_t *out);
+
+/* Tokenizers of both sides, from the model's folder if they are not there yet. Fails: as
+ * fv_tokenizer_load; STATE (the model has no folder). */
+fv_status fv_model_load_tokenizers(fv_model *model);
+
+/* The settings of generation_config.json; all zero where the kind has none. */
+const fv_generation_defaults *fv_model_generation(const fv_model *model);
 
 #endif

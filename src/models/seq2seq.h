@@ -46,4 +46,9 @@ double fv_seq2seq_baseline(const fv_seq2seq *m, uint64_t step, double mean, int6
 void fv_seq2seq_get_counters(void *self, int64_t counters[FV_MODEL_COUNTERS]);
 fv_status fv_seq2seq_set_counters(void *self, const int64_t counters[FV_MODEL_COUNTERS]);
 
+/* The settings as keys of a recipe, "model.cell" and so on; vocabulary sizes, BOS and EOS, which
+ * follow from the data, are not included. */
+fv_key_table fv_seq2seq_keys(void);
+void fv_seq2seq_config_from(const fv_recipe *recipe, fv_seq2seq_config *cfg);
+
 #endif

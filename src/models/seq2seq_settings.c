@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attention/score.h"
+#include "base/config.h"
 #include "io/choices.h"
 #include "io/file.h"
 #include "io/json.h"
@@ -186,8 +187,12 @@ static void write_field(fv_json_writer *w, const fv_seq2seq_config *cfg, int i)
     }
 }
 
-fv_status fv_seq2seq_config_save(fv_ctx *ctx, const fv_seq2seq_config *cfg, const char *path)
+fv_status fv_seq2seq_config_save(fv_ctx *ctx, const fv_seq2seq_config *given, const char *path)
 {
+    fv_seq2seq_config full, *cfg = &full;
+    fv_seq2seq_config_init(cfg, sizeof *cfg);
+    FV_RETURN_IF(!fv_config_copy(cfg, sizeof *cfg, given), ctx, FV_ERR_ARGUMENT,
+                 "seq2seq: the config is not initialised");
     fv_json_writer w;
     fv_json_begin(&w, ctx);
     fv_json_open(&w, '{');
@@ -274,11 +279,13 @@ static fv_status read_config(const fv_doc *doc, fv_seq2seq_config *cfg)
 fv_status fv_seq2seq_config_load(fv_ctx *ctx, const char *path, fv_seq2seq_config *out)
 {
     fv_doc *doc = NULL;
+    FV_RETURN_IF(out->struct_size < sizeof out->struct_size, ctx, FV_ERR_ARGUMENT,
+                 "seq2seq: struct_size of the config to load is not set");
     FV_TRY(fv_json_load(ctx, path, &doc));
     fv_seq2seq_config cfg;
     fv_seq2seq_config_init(&cfg, sizeof cfg);
     fv_status status = read_config(doc, &cfg);
-    if (status == FV_OK) *out = cfg;
+    if (status == FV_OK) fv_config_give(out, &cfg, sizeof cfg);
     fv_doc_free(&doc);
     return status;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "tensor/params.h"
 
 /* ---- settings ---------------------------------------------------------------------- */
 
@@ -142,6 +143,18 @@ void fv_transformer_config_init(fv_transformer_config *cfg, size_t struct_size, 
     fv_rotary_config_init(&made.rotary, sizeof made.rotary, 0);
     if ((unsigned)family < FV_FAMILY_COUNT && settings[family]) settings[family](&made);
     fv_config_set_defaults(cfg, struct_size, &made, sizeof made);
+}
+
+fv_status fv_transformer_config_read(fv_ctx *ctx, const fv_transformer_config *given,
+                                     fv_transformer_config *full)
+{
+    fv_transformer_config_init(full, sizeof *full, FV_FAMILY_FOVEA);
+    FV_RETURN_IF(!fv_config_copy(full, sizeof *full, given), ctx, FV_ERR_ARGUMENT,
+                 "transformer: the config is not initialised");
+    /* Settings that an older caller does not have take the value of its family. */
+    fv_transformer_config_init(full, sizeof *full, full->family);
+    fv_config_copy(full, sizeof *full, given);
+    return FV_OK;
 }
 
 static void complete(fv_transformer_config *c)
@@ -439,9 +452,7 @@ fv_status fv_transformer_create(fv_params *params, const fv_transformer_config *
 {
     fv_ctx *ctx = fv_params_ctx(params);
     fv_transformer_config own;
-    fv_transformer_config_init(&own, sizeof own, FV_FAMILY_FOVEA);
-    FV_RETURN_IF(!fv_config_copy(&own, sizeof own, cfg), ctx, FV_ERR_ARGUMENT,
-                 "transformer: the config is not initialised");
+    FV_TRY(fv_transformer_config_read(ctx, cfg, &own));
     if (ctx->error != FV_OK) return ctx->error;
     complete(&own);
     FV_TRY(check_sizes(ctx, &own));

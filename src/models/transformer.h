@@ -92,4 +92,13 @@ fv_tensor *fv_token_rows_visible(fv_ctx *ctx, const fv_token_rows *rows);
 /* The norm after the last block, where there is one. */
 fv_tensor *fv_side_finish(fv_ctx *ctx, const fv_side *side, fv_tensor *x);
 
+/* The settings as keys of a recipe, "transformer.width" and so on, and back. Keys left
+ * at their default take the value of the family's typical model. */
+fv_key_table fv_transformer_keys(void);
+void fv_transformer_config_from(const fv_recipe *recipe, fv_transformer_config *cfg);
+
+/* The settings of a caller, whose struct may be older and smaller. Fails: ARGUMENT. */
+fv_status fv_transformer_config_read(fv_ctx *ctx, const fv_transformer_config *given,
+                                     fv_transformer_config *full);
+
 #endif

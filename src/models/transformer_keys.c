@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "fovea/transformer.h"
+#include "models/transformer.h"
 
 #define AT(member) offsetof(fv_transformer_config, member)
 

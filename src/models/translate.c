@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "models/model.h"
 #include "models/translate.h"
 
 void fv_translate_config_init(fv_translate_config *cfg, size_t struct_size)
@@ -40,7 +41,8 @@ typedef struct job {
 /* Whether the model has attention to show. */
 static bool attends(const fv_model *t)
 {
-    return t->kind->align && (!t->kind->attention_sites || t->kind->attention_sites(t->self, NULL, 0) > 0);
+    return t->kind->align &&
+           (!t->kind->attention_sites || t->kind->attention_sites(t->self, NULL, 0) > 0);
 }
 
 /* One sequence, for a list of length one. */
@@ -74,8 +76,9 @@ static fv_status align(fv_model *t, const one *source, const one *target, fv_are
 
 fv_status fv_translate_ready(fv_model *t)
 {
-    FV_RETURN_IF(!fv_model_can(t, FV_CAN_TRANSLATE) || !t->kind->make_stepper, t->ctx, FV_ERR_FORMAT,
-                 "%.150s: a %s model does not translate", t->folder ? t->folder : "model", t->type);
+    FV_RETURN_IF(!fv_model_can(t, FV_CAN_TRANSLATE) || !t->kind->make_stepper, t->ctx,
+                 FV_ERR_FORMAT, "%.150s: a %s model does not translate",
+                 t->folder ? t->folder : "model", t->type);
     return fv_model_load_tokenizers(t);
 }
 

@@ -7,4 +7,7 @@
 /* Rows of the three projections. */
 void fv_mha_sizes(const fv_mha_config *cfg, int64_t size[3]);
 
+/* The settings alone, checked and completed: for a layer filled by hand. */
+fv_status fv_mha_complete(fv_ctx *ctx, const fv_mha_config *cfg, fv_mha *heads);
+
 #endif

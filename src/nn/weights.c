@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "fovea/ops.h"
+#include "tensor/params.h"
 #include "tensor/tensor.h"
 
 void fv_nn_name(char out[FV_NN_NAME], const char *prefix, const char *name)

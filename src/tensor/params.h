@@ -25,4 +25,12 @@ struct fv_params {
     int *slots; /* [2 room], hash table of names: index into items + 1, or 0 if empty */
 };
 
+/* Whether the set was made by fv_params_create_plan. */
+bool fv_params_is_plan(const fv_params *params);
+
+/* Model files hold this matrix transposed (GPT-2's): fv_params_save and fv_params_load turn it.
+ * Fails: INDEX (no such parameter), SHAPE (not a matrix). */
+fv_status fv_params_store_transposed(fv_params *params, const char *name);
+bool fv_params_stored_transposed(const fv_params *params, int i);
+
 #endif

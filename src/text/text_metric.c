@@ -229,16 +229,6 @@ static void write_signature(const fv_text_metric *metric, bool sampled, fv_text_
              sampling, description, FV_VERSION);
 }
 
-/* Copies the fields that the caller's version of the struct has, except its size. */
-static void copy_result(const fv_text_metric_result *score, fv_text_metric_result *out)
-{
-    size_t caller_size = out->struct_size,
-           bytes = caller_size < sizeof *score ? caller_size : sizeof *score;
-    if (bytes <= sizeof caller_size) return;
-    memcpy((char *)out + sizeof caller_size, (const char *)score + sizeof caller_size,
-           bytes - sizeof caller_size);
-}
-
 fv_status fv_text_metric_compute(fv_text_metric *metric, fv_text_metric_result *out)
 {
     fv_text_metric_result score = {0};
@@ -252,7 +242,7 @@ fv_status fv_text_metric_compute(fv_text_metric *metric, fv_text_metric_result *
     score.score = ops_of(metric)->compute(&metric->cfg, sum, &score);
     if (sampled) FV_TRY(bootstrap(metric, &score));
     write_signature(metric, sampled, &score);
-    copy_result(&score, out);
+    fv_config_give(out, &score, sizeof score);
     return FV_OK;
 }
 
@@ -265,6 +255,6 @@ fv_status fv_text_metric_compute_segment(fv_text_metric *metric, size_t index,
     score.score = ops_of(metric)->compute(
         &metric->cfg, metric->stats + index * metric->stats_per_segment, &score);
     write_signature(metric, false, &score);
-    copy_result(&score, out);
+    fv_config_give(out, &score, sizeof score);
     return FV_OK;
 }

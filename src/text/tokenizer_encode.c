@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/checked_math.h"
+#include "base/config.h"
 #include "io/utf8.h"
 #include "text/hash.h"
 #include "text/marian.h"
@@ -422,9 +423,7 @@ static void hand_out(const fv_tokenizer_encoder *enc, fv_encoding *out)
                               .sequence_ids = l->sequences,
                               .type_ids = l->types,
                               .special_tokens_mask = l->specials};
-    size_t theirs = out->struct_size, bytes = theirs < sizeof full ? theirs : sizeof full;
-    if (bytes <= sizeof theirs) return;
-    memcpy((char *)out + sizeof theirs, (const char *)&full + sizeof theirs, bytes - sizeof theirs);
+    fv_config_give(out, &full, sizeof full);
 }
 
 static fv_status encode(fv_tokenizer_encoder *enc, const fv_string *texts, size_t count,

@@ -1,5 +1,6 @@
 /* The training loop's settings under the names that recipes use. */
 #include "fovea/train.h"
+#include "train/step.h"
 
 #define STEPS 1e12
 

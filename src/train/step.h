@@ -33,4 +33,9 @@ typedef int64_t (*fv_step_length)(const void *user, int64_t i);
 fv_status fv_step_order(fv_ctx *ctx, const fv_recipe *recipe, int64_t count, fv_step_length length,
                         const void *user, bool shuffle, fv_batches **out);
 
+/* The settings as keys of a recipe, "train.steps" and so on, with the optimizer and the schedule
+ * among them; and back. The folder and the observer stay as they are. */
+fv_key_table fv_train_keys(void);
+void fv_train_config_from(const fv_recipe *recipe, fv_train_config *cfg);
+
 #endif

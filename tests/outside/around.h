@@ -14,8 +14,7 @@
 extern fv_ctx *ctx;
 extern fv_status s;
 extern fv_params *params;
-extern fv_tensor *q, *v, *w_q, *w_k, *v_a, *x, *y, *target, *table, *learnt, *rows_of_tokens,
-    *words;
+extern fv_tensor *q, *v, *w_q, *w_k, *v_a, *x, *y, *target, *table, *learnt, *words, *memory;
 extern int64_t n, d, n_q, n_k, width, sentences, sources, count, segments, shape[2], *lengths,
     *max_tokens, *index;
 extern void *o, *lse, *mine;
@@ -44,6 +43,17 @@ typedef struct my_layer {
 } my_layer;
 extern my_layer layer;
 extern fv_lines *lines;
+extern fv_batches *batches;
+extern const fv_pass *pass;
+extern fv_mha heads;
+extern fv_optim *optim;
+extern fv_transformer *bert, *marian;
+extern fv_cache *cache;
+extern const int64_t *const *expected;
+extern const uint32_t *codes;
+extern void *scratch;
+extern size_t need;
+extern const float *far_keys, *far_values, *gradient;
 extern fv_string hypothesis[2], references[2][2];
 
 #ifdef EXAMPLE_kernels
@@ -69,6 +79,7 @@ void use(const char *text, size_t bytes);
 #endif
 
 int fail(const char *message);
+void append(uint32_t code);
 void show(const int64_t *tokens_of_output, int64_t tokens_count, double score);
 bool print(void *user, int64_t text, const char *piece, size_t bytes);
 void print_file(void *user, const fv_dataset_finding *finding);

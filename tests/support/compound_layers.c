@@ -1,6 +1,7 @@
 /* Layers filled by hand with the cases' inputs, so that their gradients can be checked in double.
  */
 #include "fovea/layers.h"
+#include "nn/mha.h"
 #include "support/compound.h"
 
 static fv_mha heads_of(fv_ctx *ctx, const fv_mha_config *cfg)

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "nn/recurrent.h"
 #include "nn/weights.h"
 #include "ops/product.h"
 #include "tensor/launch.h"
