@@ -232,8 +232,9 @@ static void check_local_p(world *w, const fv_attention_input *in, const fv_atten
         const double p = (double)(in->key_lengths ? w->key_lengths[b] : NK) / (1 + exp(-t));
         wrong += !near(centre[n], p);
         for (int j = 0; j < NK; j++) {
-            const bool in_window =
-                fabs(j - p) <= reach && (!in->key_lengths || j < w->key_lengths[b]);
+            const bool in_window = fabs(j - p) <= reach &&
+                                   (!in->key_lengths || j < w->key_lengths[b]) &&
+                                   (!in->visible || w->visible[b][0][i][j]);
             a[j] = in_window ? exp(world_score(w, FV_ATTENTION_DOT, b, h, i, j)) : 0;
             sum += a[j];
             outside += !in_window;
@@ -263,10 +264,12 @@ static void local_p(void)
     fv_attention_input in = world_basic(w);
     in.w_p = REALS(w, w_p, D, D);
     in.v_p = REALS(w, v_p, D);
-    for (int lengths = 0; lengths < 2; lengths++) {
-        how.half_width = lengths ? 0.4 : 1.5; /* with the small one, some rows see no key at all */
-        if (lengths)
-            in.key_lengths = fv_from_host(w->ctx, FV_I64, 1, (int64_t[]){B}, w->key_lengths);
+    fv_tensor *lengths = fv_from_host(w->ctx, FV_I64, 1, (int64_t[]){B}, w->key_lengths);
+    fv_tensor *pattern = fv_from_host(w->ctx, FV_U8, 4, (int64_t[]){B, 1, NQ, NK}, w->visible);
+    for (int mask = 0; mask < 4; mask++) {
+        how.half_width = mask & 1 ? 0.4 : 1.5; /* with the small one, some rows see no key at all */
+        in.key_lengths = mask & 1 ? lengths : NULL;
+        in.visible = mask & 2 ? pattern : NULL;
         fv_attention_result r;
         fv_attention_run(w->ctx, &in, &how, &r);
         check_local_p(w, &in, &r, how.half_width);

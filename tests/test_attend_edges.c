@@ -22,7 +22,8 @@ static int non_finite(world *w, fv_tensor *t)
 static int run_and_count(world *w, const fv_attention *how, fv_attention_input *in)
 {
     fv_ctx *ctx = w->ctx;
-    fv_tensor *leaf[3] = {fv_leaf(ctx, in->q), fv_leaf(ctx, in->k), fv_leaf(ctx, in->v)};
+    fv_tensor *leaf[4] = {fv_leaf(ctx, in->q), fv_leaf(ctx, in->k), fv_leaf(ctx, in->v),
+                          in->w ? fv_leaf(ctx, in->w) : NULL};
     fv_attention_result r;
     fv_attention_run(ctx, in, how, &r);
     fv_tensor *loss = fv_sum(ctx, fv_square(ctx, r.context), 0, NULL, false);
@@ -32,13 +33,13 @@ static int run_and_count(world *w, const fv_attention *how, fv_attention_input *
     loss = fv_retain(ctx, fv_add(ctx, loss, fv_sum(ctx, scores, 0, NULL, false)));
     CHECK_OK(ctx, fv_backward(ctx, loss));
     int bad = non_finite(w, loss);
-    for (int l = 0; l < 3; l++)
-        bad += non_finite(w, fv_grad(ctx, leaf[l]));
+    for (int l = 0; l < 4; l++)
+        if (leaf[l]) bad += non_finite(w, fv_grad(ctx, leaf[l]));
     return bad;
 }
 
 static void hide_and_run(fv_attention_score score, fv_attention_normaliser normaliser,
-                         double poison)
+                         double soft_cap, double poison)
 {
     world *w = world_new();
     w->key_lengths[1] = NK - 2; /* the last two keys of the second sequence are padding */
@@ -48,6 +49,7 @@ static void hide_and_run(fv_attention_score score, fv_attention_normaliser norma
     fv_attention how = world_described(score);
     how.normaliser = normaliser;
     how.half_width = 1.5;
+    how.rule.soft_cap = soft_cap;
     how.want_scores = how.want_weights = true;
     fv_attention_input in = world_input(w, score);
     if (score == FV_ATTENTION_ADDITIVE) in.w_k = NULL; /* a projection would mix them in */
@@ -56,9 +58,8 @@ static void hide_and_run(fv_attention_score score, fv_attention_normaliser norma
     in.key_lengths = fv_from_host(w->ctx, FV_I64, 1, (int64_t[]){B}, w->key_lengths);
     const int bad = run_and_count(w, &how, &in);
     if (bad)
-        test_failed(__FILE__, __LINE__, "%s, normaliser %d: %g shows %d times",
-                    fv_attention_score_name((fv_attention_score)score), (int)normaliser, poison,
-                    bad);
+        test_failed(__FILE__, __LINE__, "%s, normaliser %d, soft cap %g: %g shows %d times",
+                    fv_attention_score_name(score), (int)normaliser, soft_cap, poison, bad);
     world_free(w);
 }
 
@@ -68,8 +69,9 @@ static void hidden_values_do_not_show(void)
     static const double poison[] = {NAN, INFINITY, -INFINITY};
     for (int s = 0; s < FV_ATTENTION_CUSTOM; s++)
         for (int n = 0; n < FV_ATTENTION_NORMALISER_COUNT; n++)
-            for (int p = 0; p < 3; p++)
-                hide_and_run((fv_attention_score)s, (fv_attention_normaliser)n, poison[p]);
+            for (int p = 0; p < 6; p++)
+                hide_and_run((fv_attention_score)s, (fv_attention_normaliser)n, p < 3 ? 0 : 1.5,
+                             poison[p % 3]);
 }
 
 /* A bias of -inf hides as a mask does, in the kernel and in the map of scores. */

@@ -174,6 +174,20 @@ static void gradients_at_level(void)
 }
 static void gradients(void) { attn_every_storage(gradients_at_level); }
 
+/* Usual widths over several blocks of queries and keys. */
+static void usual_widths_at_level(void)
+{
+    static const int64_t d[] = {32, 64, 80, 96, 128, 256, 512};
+    for (int w = 0; w < 7; w++) {
+        problem p = problem_of(attn_sizes(100, 200, d[w], d[w]));
+        check_forward("usual width", &p);
+        run_backward(&p);
+        check_gradients("usual width", &p);
+        vec_free_all();
+    }
+}
+static void usual_widths(void) { attn_every_storage(usual_widths_at_level); }
+
 /* ---- merging, memory, sabotage ---------------------------------------------------- */
 
 static void merged_at_level(void)
@@ -240,6 +254,7 @@ TEST_MAIN(argc, argv)
     RUN(added_terms);
     RUN(layouts);
     RUN(gradients);
+    RUN(usual_widths);
     RUN(merged);
     RUN(scratch_is_linear);
     RUN(sabotage);

@@ -96,26 +96,29 @@ static void finite_masks(void) { attn_every_storage(finite_masks_at_level); }
 
 /* ---- sizes ------------------------------------------------------------------------- */
 
-static bool is_prime(int64_t n)
+/* Every width up to the limit, each with another width of values; of bf16 and f16 a fifth. */
+static void widths_in(fv_dtype dtype, int64_t begin, int64_t step)
 {
-    for (int64_t i = 2; i * i <= n; i++)
-        if (n % i == 0) return false;
-    return true;
-}
-
-/* 1 and every prime up to the limit, one after the other as the other's width of values. */
-static void widths_at_level(void)
-{
-    int64_t before = FV_ATTN_MAX_WIDTH;
-    for (int64_t d = 1; d <= FV_ATTN_MAX_WIDTH; d++) {
-        if (!is_prime(d)) continue;
-        problem p = problem_of(attn_sizes(d % 2 ? 18 : 3, 65, d, before));
-        check_forward("prime widths", &p);
+    for (int64_t d = begin; d <= FV_ATTN_MAX_WIDTH; d += step) {
+        fv_attn a = attn_sizes(d % 2 ? 9 : 3, 21, d, 1 + (d * 37 + 127) % FV_ATTN_MAX_WIDTH);
+        if (d % 4 == 0) a.d_v = d;
+        a.dtype = dtype;
+        fv_attn_dense(&a);
+        problem p = problem_of(a);
+        check_forward("every width", &p);
         run_backward(&p);
-        check_gradients("prime widths", &p);
-        before = d;
+        check_gradients("every width", &p);
         vec_free_all();
     }
+}
+
+static void widths_at_level(void)
+{
+    widths_in(FV_F32, 1, 1);
+    widths_in(FV_BF16, 1, 9);
+    widths_in(FV_BF16, 8, 8);
+    widths_in(FV_F16, 1, 9);
+    widths_in(FV_F16, 8, 8);
 }
 static void widths(void) { attn_every_level(widths_at_level); }
 

@@ -226,6 +226,27 @@ static void refused_threads(void)
     free(scratch);
 }
 
+/* The reference kernels compute f64 at every level, and may need more scratch than a level's own.
+ */
+static void scratch_of_doubles(void)
+{
+    static double x[16];
+    const fv_attn_data data = {.q = x, .k = x, .v = x, .o = x, .lse = x, .w = x};
+    fv_attn a = attn_heads(1, 1, 1, 1, 100000, 1);
+    a.dtype = FV_F64;
+    a.score = FV_ATTN_SCORE_ADDITIVE;
+    a.k = a.v = (fv_attn_layout){0, 0, 0};
+    size_t need = 0;
+    CHECK(fv_attn_scratch(&a, FV_ATTN_FORWARD, 1, &need) == FV_OK && need > 100000 * sizeof *x);
+    char *scratch = aligned_alloc(64, need);
+    for (int level = FV_SIMD_SCALAR; level <= (int)fv_simd_detect(); level++) {
+        const fv_attn_exec exec = {.level = (fv_simd)level};
+        CHECK(fv_attn_forward(&a, &data, &exec, scratch, need - 64) == FV_ERR_ARGUMENT);
+        CHECK(fv_attn_forward(&a, &data, &exec, scratch, need) == FV_OK);
+    }
+    free(scratch);
+}
+
 /* Scratch as malloc gives it does; none, too little of it or one at an odd address does not. */
 static void scratch_of_any_place(void)
 {
@@ -314,6 +335,7 @@ TEST_MAIN(argc, argv)
     RUN(own_threads);
     RUN(refused_threads);
     RUN(scratch_of_any_place);
+    RUN(scratch_of_doubles);
     RUN(split_sequence);
     return TEST_END();
 }

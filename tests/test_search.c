@@ -277,6 +277,42 @@ static void bad_settings_are_refused(void)
     fv_outputs_free(&out);
 }
 
+static void defaults_are_greedy(void)
+{
+    fv_search_config cfg;
+    memset(&cfg, 0xff, sizeof cfg);
+    fv_search_config_init(&cfg, sizeof cfg);
+    CHECK(cfg.struct_size == sizeof cfg && cfg.beam == 1 && cfg.nbest == 1);
+    CHECK(cfg.length_alpha == 0 && cfg.coverage_beta == 0 && cfg.repetition_penalty == 1);
+    CHECK(cfg.min_tokens == 0 && cfg.min_length == 0 && cfg.no_repeat_ngram == 0);
+    CHECK(cfg.forced_first == -1 && cfg.forced_last == -1 && cfg.banned_count == 0);
+    CHECK(!cfg.sample && cfg.temperature == 1 && cfg.top_k == 0 && cfg.top_p == 1);
+    CHECK(cfg.min_p == 0 && cfg.seed == 0 && cfg.first_source == 0 && !cfg.as_transformers);
+}
+
+/* A prompt may hold numbers that the search cannot choose: they ban nothing, also not in the row
+ * after theirs. */
+static void prompts_of_other_tokens(void)
+{
+    static const int64_t beyond[] = {VOCABULARY, VOCABULARY + 1, -1}, *const prompts[] = {beyond,
+                                                                                          beyond};
+    const int64_t lengths[2] = {3, 0}, most[2] = {1, 1};
+    toy t = {.first = 0, .flat = true};
+    const fv_stepper stepper = toy_stepper(&t);
+    fv_search_config cfg = toy_config(1, 1);
+    cfg.prompts = prompts;
+    cfg.prompt_lengths = lengths;
+    cfg.repetition_penalty = 2;
+    cfg.no_repeat_ngram = 1;
+    fv_outputs *out = NULL;
+    CHECK_OK(ctx, fv_search(ctx, &stepper, 2, most, &cfg, &out));
+    for (int64_t s = 0; s < 2; s++) {
+        const fv_output *o = fv_outputs_get(out, s, 0);
+        CHECK(o && o->count == 1 && o->tokens[0] == 0);
+    }
+    fv_outputs_free(&out);
+}
+
 static void sources_without_room_give_nothing(void)
 {
     toy t = {.first = 0};
@@ -304,6 +340,8 @@ TEST_MAIN(argc, argv)
     RUN(draws_follow_the_distribution);
     RUN(bad_settings_are_refused);
     RUN(sources_without_room_give_nothing);
+    RUN(defaults_are_greedy);
+    RUN(prompts_of_other_tokens);
     fv_ctx_destroy(&ctx);
     return TEST_END();
 }

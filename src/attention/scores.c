@@ -316,14 +316,24 @@ static void divide_by_temperature(fv_attention_call *call)
     *scored = fv_div(ctx, *scored, t);
 }
 
+/* cap x tanh(map / cap). NaN bypasses the tanh: it may be hidden, and then its gradient of 0 must
+ * stay 0 where the derivative is NaN. */
+static fv_tensor *cap_map(fv_ctx *ctx, fv_tensor *map, double cap)
+{
+    if (ctx->error != FV_OK) return ctx->invalid;
+    fv_tensor *is_number = fv_eq(ctx, map, map);
+    fv_tensor *z = fv_where(ctx, is_number, map, fv_scalar(ctx, map->dtype, 0.0));
+    z = fv_scale(ctx, fv_tanh(ctx, fv_scale(ctx, z, 1 / cap)), cap);
+    return fv_where(ctx, is_number, z, fv_scalar(ctx, map->dtype, NAN));
+}
+
 /* cap(scale e), as the streamed kernel computes it from its own products. */
 static fv_tensor *scale_and_cap(const fv_attention_call *call, fv_tensor *map)
 {
     fv_ctx *ctx = call->ctx;
     const double cap = call->how.rule.soft_cap;
     if (call->rule.scale != 1) map = fv_scale(ctx, map, call->rule.scale);
-    if (cap > 0) map = fv_scale(ctx, fv_tanh(ctx, fv_scale(ctx, map, 1 / cap)), cap);
-    return map;
+    return cap > 0 ? cap_map(ctx, map, cap) : map;
 }
 
 fv_tensor *fv_attention_map(fv_attention_call *call)

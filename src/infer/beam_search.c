@@ -49,7 +49,7 @@ static bool decided(const fv_search_run *s, int64_t source, double best_live, in
     if (s->cfg->as_transformers)
         return s->cfg->early_stopping || best_live / fv_search_length_penalty(s, depth) <= worst;
     const double now = best_live / fv_search_length_penalty(s, depth + 1);
-    const double longest = best_live / fv_search_length_penalty(s, s->max_tokens[source] + 1);
+    const double longest = best_live / fv_search_length_penalty(s, s->max_tokens[source]);
     return (now > longest ? now : longest) <= worst;
 }
 

@@ -165,7 +165,10 @@ fv_status fv_attn_run(fv_kernel_id kernel, fv_dtype dtype, const void *args,
     fv_kernel_table table;
     fv_kernel_table_register(&table, level == FV_SIMD_AUTO ? best : level);
     if (!table.fn[kernel][dtype]) return FV_ERR_UNSUPPORTED;
-    const size_t need = table.scratch[kernel] ? table.scratch[kernel](args, inner.threads) : 0;
+    /* The reference kernels serve double at every level. */
+    size_t (*query)(const void *, int) =
+        (dtype == FV_F64 ? table.ref_scratch : table.scratch)[kernel];
+    const size_t need = query ? query(args, inner.threads) : 0;
     if (need > 0 && !is_valid_scratch(scratch, scratch_bytes, need)) return FV_ERR_ARGUMENT;
     inner.scratch = scratch;
     table.fn[kernel][dtype](&inner, ptr, args);

@@ -340,7 +340,9 @@ static void largest_sums(const problem *p, double *sums, double *sizes)
 static double largest_added(const problem *p)
 {
     double sum = 0;
-    if (p->bias.data) sum += vec_largest(p->bias);
+    for (int64_t i = 0; p->bias.data && i < p->bias.n; i++)
+        if (vec_get(p->bias, i) != -INFINITY) /* which hides the pair */
+            sum = test_worse(sum, fabs(vec_get(p->bias, i)));
     if (p->slopes.data) sum += vec_largest(p->slopes) * (double)(p->a.n_q + p->a.n_k);
     return sum;
 }

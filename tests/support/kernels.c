@@ -131,7 +131,9 @@ bool kernel_run_fault(fv_kernel_id id, fv_dtype dtype, void *const *ptr, const v
 #ifdef FV_TEST_HOOKS
     exec.dropped = setup.dropped;
 #endif
-    size_t bytes = setup.table.scratch[id] ? setup.table.scratch[id](args, exec.threads) : 0;
+    size_t (*query)(const void *, int) =
+        (dtype == FV_F64 ? setup.table.ref_scratch : setup.table.scratch)[id];
+    size_t bytes = query ? query(args, exec.threads) : 0;
     bytes = (bytes + 63) / 64 * 64;
     void *scratch = aligned_alloc(64, bytes ? bytes : 64);
     if (!scratch || !setup.table.fn[id][dtype]) {

@@ -1,6 +1,7 @@
 #include "support/test.h"
 
 #include <stdarg.h>
+#include <unistd.h>
 
 static struct {
     int argc;
@@ -46,6 +47,10 @@ void test_failed(const char *file, int line, const char *fmt, ...)
     vprintf(fmt, ap);
     va_end(ap);
     printf("%s\n", run.current == MOST ? " (further failures of this test not shown)" : "");
+    if (getenv("FV_FAIL_FAST")) {
+        fflush(stdout);
+        _exit(1);
+    }
 }
 
 int test_failures(void) { return run.current; }

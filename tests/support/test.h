@@ -6,8 +6,8 @@
  *
  * All files are linked into one program, fovea_tests: `fovea_tests test_base` runs the TEST_MAIN of
  * tests/test_base.c, and `fovea_tests test_base adds` only its tests whose name contains "adds".
- * A failed CHECK prints file:line and the values, and the test continues. TEST_END prints
- * "N passed, N failed".
+ * A failed CHECK prints file:line and the values, and the test continues, or exits if FV_FAIL_FAST
+ * is in the environment. TEST_END prints "N passed, N failed".
  */
 #ifndef FV_TEST_H
 #define FV_TEST_H

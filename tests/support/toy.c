@@ -38,13 +38,15 @@ static fv_status step(void *user, fv_ctx *c, fv_tensor *tokens, bool want_weight
                       fv_step_output *out)
 {
     toy *t = user;
+    t->steps++;
     static int64_t last[ROWS];
     static float logits[ROWS * VOCABULARY], w[ROWS * POSITIONS];
     CHECK_EQ(fv_tensor_size(tokens, 0), t->rows);
     CHECK_OK(c, fv_tensor_read(c, tokens, last, (size_t)t->rows * sizeof *last));
     for (int64_t r = 0; r < t->rows; r++) {
         for (int64_t v = 0; v < VOCABULARY; v++)
-            logits[r * VOCABULARY + v] = (float)toy_logit(t->source[r], t->place[r], last[r], v);
+            logits[r * VOCABULARY + v] =
+                t->flat ? 0 : (float)toy_logit(t->source[r], t->place[r], last[r], v);
         for (int64_t i = 0; i < POSITIONS; i++)
             w[r * POSITIONS + i] = (float)toy_weight(t->source[r], last[r], i);
         t->place[r]++;

@@ -17,7 +17,8 @@ typedef struct toy {
     int64_t rows;
     int64_t source[ROWS], place[ROWS];
     int64_t first; /* number of the first source */
-    int selects;
+    int selects, steps;
+    bool flat; /* all logits are equal */
 } toy;
 
 double toy_logit(int64_t source, int64_t place, int64_t last, int64_t token);

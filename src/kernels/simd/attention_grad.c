@@ -140,10 +140,23 @@ V_INLINE void form(const backward_job *job, int64_t at, int64_t cols, float scal
     }
 }
 
+/* The same for a query with a NaN in what it sees: the keys that it does not see get no share. */
+static void form_nan_row(int64_t cols, float *p, float *ds)
+{
+    for (int64_t c = 0; c < cols; c += FV_LANES) {
+        const vm hidden = v_eq(v_load(p + c, FV_LANES), v_set(-INFINITY));
+        const vf w = v_select(hidden, v_zero(), v_set(NAN));
+        v_store(p + c, FV_LANES, w);
+        v_store(ds + c, FV_LANES, w);
+    }
+}
+
 static void form_row(const backward_job *job, int64_t at, int64_t cols, float scale,
                      const float *keep, float *p, float *ds)
 {
-    if (keep)
+    if (isnan(job->shift[at]))
+        form_nan_row(cols, p, ds);
+    else if (keep)
         form(job, at, cols, scale, job->deferred_scale != 1, keep, p, ds);
     else if (job->deferred_scale != 1)
         form(job, at, cols, scale, true, NULL, p, ds);
@@ -168,9 +181,14 @@ static void finish_score_grads(const backward_job *job, const key_block *keys,
     }
     const vf scale = v_set((float)a->rule.scale);
     for (int64_t c = 0; c < cols; c += FV_LANES) {
-        vf by = scale;
-        if (cap_grad) by = v_mul(by, v_load(cap_grad + c, FV_LANES));
-        v_store(ds + c, FV_LANES, v_mul(v_load(ds + c, FV_LANES), by));
+        const vf s = v_load(ds + c, FV_LANES);
+        vf z = v_mul(s, scale);
+        if (cap_grad) {
+            /* A hidden key's score may be NaN, and its derivative with it. */
+            z = v_mul(s, v_mul(scale, v_load(cap_grad + c, FV_LANES)));
+            z = v_select(v_eq(s, v_zero()), v_zero(), z);
+        }
+        v_store(ds + c, FV_LANES, z);
     }
 }
 

@@ -209,7 +209,10 @@ static void form_keys(const single_query *g, const backward_buffers *w, int64_t 
     for (int64_t j = first; j < end; j++)
         w->dz[j - first] = has_value_grad ? dot(w->grad_o, g->v + j * a->v.row, a->d_v) : 0;
     const vf offset = v_set(w->shift), delta = v_set(w->delta), scale = v_set((float)a->rule.scale);
-    V_LOOP(end - first, 0, const vf p = fv_attn_exp2(v_sub(v_load(w->p + i, count), offset));
+    const vf nothing = v_set(-INFINITY);
+    /* A hidden key's weight is 0 even if the log-sum-exp is NaN. */
+    V_LOOP(end - first, 0, const vf s = v_load(w->p + i, count);
+           const vf p = v_select(v_eq(s, nothing), v_zero(), fv_attn_exp2(v_sub(s, offset)));
            const vf ds = v_mul(v_mul(p, scale), v_sub(v_load(w->dz + i, count), delta));
            v_store(w->p + i, count, p);
            v_store(w->dz + i, count, v_select(v_eq(p, v_zero()), v_zero(), ds)));
