@@ -22,8 +22,9 @@ struct fv_scope;
 struct fv_tape;
 struct fv_tape_hooks;
 
-/* Test hook: which gradient to make wrong on purpose (tests/support). Only libraries built with
- * FV_TEST_HOOKS have the field. */
+/* Test hook: which gradient to make wrong on purpose (tests/support). Only code built with
+ * FV_TEST_HOOKS reads it. The field is always there, so that the test library can share the objects
+ * that have no hooks. */
 typedef enum fv_sabotage_mode {
     FV_SABOTAGE_NONE,
     FV_SABOTAGE_NEGATE,
@@ -68,9 +69,7 @@ struct fv_ctx {
     fv_registry models, tasks;              /* kinds that the program has registered */
     const struct fv_tape_hooks *tape_hooks; /* what tensors call when they or their scopes end */
     int no_grad;                            /* depth of fv_no_grad_begin */
-#ifdef FV_TEST_HOOKS
     fv_sabotage sabotage;
-#endif
 };
 
 static inline bool fv_cancelled(const fv_ctx *ctx) { return ctx->cancel && *ctx->cancel; }

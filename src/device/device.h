@@ -42,9 +42,7 @@ typedef struct fv_device_ops {
 struct fv_device {
     const fv_device_ops *ops;
     fv_ctx *ctx;
-#ifdef FV_TEST_HOOKS
-    unsigned dropped; /* bit k: the next launches leave out additive term k */
-#endif
+    unsigned dropped; /* test hook; bit k: the next launches leave out additive term k */
 };
 
 /* The devices of this library. Destroy a device before the context's memory. */

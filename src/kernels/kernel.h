@@ -36,16 +36,19 @@ typedef struct fv_exec {
     int threads;
     void *scratch; /* 64-byte aligned, of the size that the kernel's scratch query returned */
     fv_fault *fault;
-#ifdef FV_TEST_HOOKS
-    unsigned dropped; /* bit k set: leave out additive term k of the backward */
-#endif
+    unsigned dropped; /* test hook; bit k set: leave out additive term k of the backward */
 } fv_exec;
 
 /* Wraps additive term k of a backward, so that the test build can drop it and prove that the
  * gradient check notices. Terms are numbered from 0 within one op. `zero` is a zero of the term's
  * type. */
-#ifdef FV_TEST_HOOKS
+#if defined FV_TEST_HOOKS
 #define FV_TERM(exec, k, expr, zero) (((exec)->dropped >> (k)) & 1u ? (zero) : (expr))
+#elif defined FV_WITHOUT_HOOKS
+/* The product and the test library share this object, so the term could not be dropped. */
+__attribute__((error("a file that uses FV_TERM belongs in FV_HOOK_SOURCES (CMakeLists.txt)"))) void
+fv_term_without_hook(void);
+#define FV_TERM(exec, k, expr, zero) (fv_term_without_hook(), (expr))
 #else
 #define FV_TERM(exec, k, expr, zero) (expr)
 #endif

@@ -35,15 +35,17 @@ double vec_get_any(vec v, int64_t i); /* any but floats and doubles */
 void vec_set_any(vec v, int64_t i, double x);
 
 /* Element i as a double, and a double as element i. Checks spend their time here, so floats and
- * doubles, the common case, are inlined. */
-static inline double vec_get(vec v, int64_t i)
+ * doubles, the common case, are inlined, even where a sanitizer makes these functions long. */
+#define VEC_INLINE static inline __attribute__((always_inline))
+
+VEC_INLINE double vec_get(vec v, int64_t i)
 {
     if (v.dtype == FV_F32) return (double)((const float *)v.data)[i];
     if (v.dtype == FV_F64) return ((const double *)v.data)[i];
     return vec_get_any(v, i);
 }
 
-static inline void vec_set(vec v, int64_t i, double x)
+VEC_INLINE void vec_set(vec v, int64_t i, double x)
 {
     if (v.dtype == FV_F32)
         ((float *)v.data)[i] = (float)x;
