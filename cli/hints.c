@@ -98,7 +98,7 @@ static void explain_download(const char *name)
 static void explain_file(const char *verb, const char *path)
 {
     if (cli_ends_with(path, ".gguf")) {
-        cli_error("%s: %s: GGUF files are not read", verb, path);
+        cli_error("%s: %s: GGUF is not supported, Hugging Face folders are", verb, path);
         cli_note("give the Hugging Face folder that it was made of: config.json, "
                  "model.safetensors, tokenizer.json");
     } else if (cli_ends_with(path, ".safetensors") || cli_ends_with(path, ".bin") ||

@@ -44,7 +44,7 @@ static void models_that_are_no_folder(void)
             const char *model, *says;
         } cases[] = {
             {"openai-community/gpt2", "hf download openai-community/gpt2 --local-dir gpt2"},
-            {"m.gguf", "GGUF files are not read"},
+            {"m.gguf", "GGUF is not supported"},
             {"m.safetensors", "is a file of weights; a model is a folder"},
             {"pytorch_model.bin", "is a file of weights; a model is a folder"},
             {"notes.txt", "is a file; a model is a folder with config.json"},

@@ -86,7 +86,7 @@ static void wrong_calls_are_refused(void)
     expect(3, NULL, "absent.npy");
     program_run("run %s %s --logits %s", program_path("absent"), options,
                 program_path("logits.npy"));
-    expect(3, NULL, "config.json");
+    expect(3, NULL, "no such folder");
     fv_tensor *foreign = fv_full(ctx, FV_I64, 2, (int64_t[]){1, 3}, 331);
     CHECK_OK(ctx, fv_npy_save(ctx, foreign, program_path("foreign.npy")));
     program_run("run %s --ids %s --logits %s", gpt2, program_path("foreign.npy"),
