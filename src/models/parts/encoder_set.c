@@ -30,7 +30,8 @@ typedef struct set_encoder {
 
 /* ---- parameters ----------------------------------------------------------------------------- */
 
-static fv_status create_embedding(fv_params *params, const fv_seq2seq_config *c, void **self)
+static fv_status create_self_and_embedding(fv_params *params, const fv_seq2seq_config *c,
+                                           void **self)
 {
     fv_ctx *ctx = fv_params_ctx(params);
     set_encoder *e = fv_mem_zalloc(&ctx->mem, sizeof *e);
@@ -183,7 +184,7 @@ const fv_encoder_part fv_encoder_set = {
     .field = "source",
     .reads_tokens = true,
     .axis = FV_AXIS_POINTS,
-    .create_embedding = create_embedding,
+    .create_self_and_embedding = create_self_and_embedding,
     .create = create,
     .destroy = destroy,
     .width = width,
