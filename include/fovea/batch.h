@@ -104,8 +104,8 @@ typedef struct fv_site {
     fv_axis queries, keys;
 } fv_site;
 
-/* What was captured at one site during a pass (a site is one attention layer of a model). The fields
- * follow from the name. Tensors live until `on_weights` returns. */
+/* What was captured at one site during a pass (a site is one attention layer of a model). The
+ * fields follow from the name. Tensors live until `on_weights` returns. */
 typedef struct fv_site_weights {
     const char *name; /* "encoder.3.self" */
     bool encoder, cross;
