@@ -114,7 +114,10 @@ static void a_stop_text_ends(void)
     program_run("run %s abc -n 12 --json --stop never||%c", folder("llama", 263), letter);
     expect(0, "\"text\": \"\"", NULL);
     expect(0, "\"ended_by\": \"stop\"", NULL);
-    /* 16 stop texts are allowed, 17 are not. */
+}
+
+static void stop_texts_are_at_most_16(void)
+{
     program_run("run %s abc -n 2 --stop 0||1||2||3||4||5||6||7||8||9||A||B||C||D||E||F",
                 folder("llama", 263));
     expect(0, NULL, NULL);
@@ -165,6 +168,7 @@ TEST_MAIN(argc, argv)
     RUN(a_decoder_continues_its_prompt);
     RUN(weights_in_fewer_bits);
     RUN(a_stop_text_ends);
+    RUN(stop_texts_are_at_most_16);
     RUN(an_encoder_fills_in_and_embeds);
     RUN(mistakes_are_named);
     program_end();
