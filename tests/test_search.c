@@ -202,16 +202,19 @@ static void draws_follow_the_distribution(void)
     static const struct {
         double temperature, top_p, min_p;
         int64_t top_k;
-    } settings[] = {{1, 1, 0, 0}, {0.5, 1, 0, 0}, {1, 1, 0, 2}, {1, 0.6, 0, 0}, {1, 1, 0.5, 0}};
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+    } settings[] = {{1, 1, 0, 0},   {0.5, 1, 0, 0}, {1, 1, 0, 2},  {1, 0.6, 0, 0},
+                    {1, 1, 0.5, 0}, {1, 1, 0.2, 0}, {3, 1, 0.8, 0}};
+    enum { SETTINGS = sizeof settings / sizeof *settings, SOURCES = 6 };
+    for (int i = 0; i < SETTINGS * SOURCES; i++) {
+        const int64_t source = i / SETTINGS;
         fv_search_config cfg = toy_config(1, DRAWS);
         cfg.sample = true;
-        cfg.temperature = settings[i].temperature;
-        cfg.top_p = settings[i].top_p;
-        cfg.min_p = settings[i].min_p;
-        cfg.top_k = settings[i].top_k;
+        cfg.temperature = settings[i % SETTINGS].temperature;
+        cfg.top_p = settings[i % SETTINGS].top_p;
+        cfg.min_p = settings[i % SETTINGS].min_p;
+        cfg.top_k = settings[i % SETTINGS].top_k;
         cfg.seed = 5;
-        toy t = {.first = 3};
+        toy t = {.first = source};
         fv_outputs *out = NULL;
         toy_run(ctx, &t, 1, &cfg, &out);
         int seen[VOCABULARY] = {0};
@@ -225,7 +228,7 @@ static void draws_follow_the_distribution(void)
         bool in[VOCABULARY] = {false};
         double total = 0, most = 0;
         for (int v = 0; v < VOCABULARY; v++)
-            total += p[v] = exp(toy_logit(3, 0, START, v) / cfg.temperature);
+            total += p[v] = exp(toy_logit(source, 0, START, v) / cfg.temperature);
         for (int v = 0; v < VOCABULARY; v++)
             most = fmax(most, p[v]);
         int taken = 0;
@@ -243,6 +246,29 @@ static void draws_follow_the_distribution(void)
             /* five deviations */
             CHECK_NEAR((double)seen[v] / DRAWS, want, 5 * sqrt(want * (1 - want) / DRAWS) + 1e-9);
         }
+        fv_outputs_free(&out);
+    }
+}
+
+/* Tokens as likely as the most likely one are all kept, by min_p as by top_k. */
+static void draws_among_equals(void)
+{
+    enum { DRAWS = 200 };
+    fv_search_config cfg = toy_config(1, DRAWS);
+    cfg.sample = true;
+    cfg.min_p = 1;
+    for (int64_t top_k = 0; top_k <= 1; top_k++) {
+        toy t = {.first = 0, .flat = true};
+        fv_outputs *out = NULL;
+        cfg.top_k = top_k;
+        toy_run(ctx, &t, 1, &cfg, &out);
+        int seen[VOCABULARY] = {0};
+        for (int k = 0; k < DRAWS; k++) {
+            const fv_output *o = fv_outputs_get(out, 0, k);
+            seen[o->count ? o->tokens[0] : END]++;
+        }
+        for (int v = 0; v < VOCABULARY; v++)
+            CHECK(top_k == 1 ? seen[v] == (v == 0) * DRAWS : seen[v] > DRAWS / VOCABULARY / 2);
         fv_outputs_free(&out);
     }
 }
@@ -265,6 +291,9 @@ static void bad_settings_are_refused(void)
     CHECK_EQ(fv_search(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
     cfg = toy_config(1, 1);
     cfg.forced_first = VOCABULARY;
+    CHECK_EQ(fv_search(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
+    cfg = toy_config(1, 1);
+    cfg.forced_last = VOCABULARY;
     CHECK_EQ(fv_search(ctx, &stepper, 1, most, &cfg, &out), FV_ERR_ARGUMENT);
     cfg = toy_config(1, 1);
     cfg.extra_eos = (int64_t[]){-1};
@@ -313,6 +342,27 @@ static void prompts_of_other_tokens(void)
     fv_outputs_free(&out);
 }
 
+/* Token 0 can be forced like any other, although the model would never choose it. */
+static void the_first_token_of_all_is_forced(void)
+{
+    for (int beam = 1; beam <= 2; beam++) {
+        fv_search_config cfg = toy_config(beam, 1);
+        cfg.forced_first = START;
+        cfg.forced_last = START;
+        toy t = {.first = 0};
+        fv_outputs *out = NULL;
+        toy_run(ctx, &t, 10, &cfg, &out);
+        for (int64_t s = 0; s < 10; s++) {
+            const fv_output *o = fv_outputs_get(out, s, 0);
+            CHECK(o->count > 0 && o->tokens[0] == START);
+            if (o->count == MOST) CHECK_EQ(o->tokens[MOST - 1], START);
+            for (int64_t i = 1; i + 1 < o->count; i++)
+                CHECK(o->tokens[i] != START);
+        }
+        fv_outputs_free(&out);
+    }
+}
+
 static void sources_without_room_give_nothing(void)
 {
     toy t = {.first = 0};
@@ -338,6 +388,8 @@ TEST_MAIN(argc, argv)
     RUN(the_batch_does_not_matter);
     RUN(weights_are_those_of_each_step);
     RUN(draws_follow_the_distribution);
+    RUN(draws_among_equals);
+    RUN(the_first_token_of_all_is_forced);
     RUN(bad_settings_are_refused);
     RUN(sources_without_room_give_nothing);
     RUN(defaults_are_greedy);

@@ -361,7 +361,7 @@ static void repetitions_are_punished(void)
     int changed = 0;
     for (int64_t s = 0; s < 20; s++) {
         fv_search_config cfg = toy_config(1, 1);
-        cfg.repetition_penalty = 1.8;
+        cfg.repetition_penalty = 2;
         cfg.prompts = before;
         cfg.prompt_lengths = count;
         toy t = {.first = s};
@@ -378,7 +378,7 @@ static void repetitions_are_punished(void)
             double most = -INFINITY;
             for (int64_t v = 0; v < VOCABULARY; v++) {
                 double x = toy_logit(s, i, last, v);
-                if (generated[v]) x = x > 0 ? x / 1.8 : x * 1.8;
+                if (generated[v]) x = x > 0 ? x / 2 : x * 2;
                 if (x > most) {
                     most = x;
                     best = v;
