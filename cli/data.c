@@ -269,6 +269,7 @@ static const cli_option options[] = {
     {.name = "output",
      .letter = 'o',
      .type = CLI_PATH,
+     .writes = true,
      .metavar = "FOLDER",
      .help = "folder that make writes; default: sets/ and the set's name"},
     {.name = "count",

@@ -210,6 +210,7 @@ static const cli_option options[] = {
     {.name = "output",
      .letter = 'o',
      .type = CLI_PATH,
+     .writes = true,
      .default_value = "fovea-demo",
      .metavar = "FOLDER",
      .help = "folder for model and pictures; a second run does not train again"},

@@ -315,6 +315,7 @@ static const cli_option options[] = {
     {.name = "output",
      .letter = 'o',
      .type = CLI_PATH,
+     .writes = true,
      .metavar = "FILE",
      .help = "draw the metrics by length as .svg, .png or .html"},
     {.name = "json", .type = CLI_FLAG, .help = "print one JSON object per model"},

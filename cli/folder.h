@@ -21,6 +21,11 @@ FV_MUST_USE bool cli_path(char out[CLI_PATH_BYTES], const char *fmt, ...) FV_PRI
  * the index of its shards. Returns an exit code; the error is already printed. */
 FV_MUST_USE int cli_weights_file(const char *verb, const char *path, char out[CLI_PATH_BYTES]);
 
+/* True if `input`, or a file of the model folder `input`, is the file that `output` describes,
+ * whose path in `input` is then in `found`. */
+struct stat;
+bool cli_is_input(const char *input, const struct stat *output, char found[CLI_PATH_BYTES]);
+
 /* Creates a folder and its parents. False: the error is already printed. */
 bool cli_make_folder(const char *path);
 

@@ -124,6 +124,7 @@ static const cli_option options[] = {
     {.name = "output",
      .letter = 'o',
      .type = CLI_PATH,
+     .writes = true,
      .metavar = "FILE",
      .help = "write a picture (.svg, .png, .html, .txt) or the weights (.npz)"},
     {.name = "target",

@@ -64,7 +64,8 @@ static int dispatch(int argc, char **argv)
         help_verb(stdout, verb);
         return CLI_DONE;
     }
-    return verb->run(&call);
+    code = cli_check_paths(&call);
+    return code ? code : verb->run(&call);
 }
 
 static bool reader_left(void)

@@ -63,6 +63,7 @@ typedef struct cli_option {
     const char *choices;       /* "a|b|c" for CLI_CHOICE */
     const char *metavar;       /* what --help calls the value */
     const char *help;          /* one line, lower case, no full stop */
+    bool writes;               /* CLI_PATH: a file or folder that the verb writes */
 } cli_option;
 
 /* The words after the options. */
@@ -121,6 +122,10 @@ int cli_check_model(const char *verb, const char *path);
  * An error is printed with the nearest valid spelling; the result is then CLI_USAGE.
  */
 FV_MUST_USE int cli_parse(const cli_verb *verb, int argc, char *const *argv, cli_call *call);
+
+/* Checks the paths of a parsed call: none is empty, and no output is the same file as an input, by
+ * whatever name. Prints an error; returns an exit code. */
+FV_MUST_USE int cli_check_paths(const cli_call *call);
 
 /* Values by option name. The verb's table must have that option with that type. */
 bool cli_flag(const cli_call *call, const char *name);

@@ -300,6 +300,7 @@ static const cli_option options[] = {
     CLI_IDS_OPTIONS,
     {.name = "logits",
      .type = CLI_PATH,
+     .writes = true,
      .metavar = "FILE",
      .help = "with --ids: where the logits go, .npy [batch, length, vocabulary]"},
     CLI_THREADS,

@@ -112,6 +112,7 @@ static const cli_option options[] = {
     {.name = "output",
      .letter = 'o',
      .type = CLI_PATH,
+     .writes = true,
      .metavar = "FOLDER",
      .help = "run folder; default: runs/ and the recipe's name"},
     {.name = "small",
