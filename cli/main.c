@@ -3,6 +3,7 @@
  * written. Each verb has a file of its own.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -90,8 +91,22 @@ static int flush_output(int code)
     return code ? code : CLI_FAILED;
 }
 
+/*
+ * A file opened later must not become descriptor 0, 1 or 2, or messages would be written into it.
+ * The wrong access mode keeps what a missing descriptor means: reading and writing fail, and output
+ * that is lost is reported.
+ */
+static void fill_descriptors(void)
+{
+    static const int modes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int i = 0; i < CLI_COUNT(modes); i++)
+        if (fcntl(i, F_GETFD) < 0 && errno == EBADF && open("/dev/null", modes[i]) != i)
+            _exit(CLI_FAILED);
+}
+
 int main(int argc, char **argv)
 {
+    fill_descriptors();
     catch_signals();
     int code = dispatch(argc, argv);
     if (cli_cancelled && code != CLI_DONE && !ferror(stdout)) code = CLI_INTERRUPTED;
