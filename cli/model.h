@@ -49,8 +49,9 @@ fv_tensor *cli_load_i64_option(fv_ctx *ctx, const cli_call *call, const char *op
 typedef struct cli_progress {
     fv_ctx *ctx;
     bool quiet, live;
-    bool open;   /* a line that will be rewritten is on the terminal */
-    double last; /* when a line was last written */
+    bool open;         /* a line that will be rewritten is on the terminal */
+    double last;       /* when a line was last written */
+    double lr, old_lr; /* of the recipe, and of the run before it was resumed */
 } cli_progress;
 
 void cli_progress_begin(cli_progress *progress, fv_ctx *ctx, bool quiet);
