@@ -145,7 +145,11 @@ bool cli_ends_with(const char *text, const char *end);
  * CLI_USAGE. */
 int cli_bad_choice(const cli_verb *verb, const char *what, const char *text, const char *choices);
 
-/* Set by SIGINT and SIGTERM; pass it to fv_ctx_config.cancel and poll it in long loops. */
+/* Set by SIGUSR1: training saves its state and continues. */
+extern volatile int cli_save_request;
+
+/* Set by SIGINT, SIGTERM, SIGHUP and SIGXCPU; pass it to fv_ctx_config.cancel and poll it in long
+ * loops. */
 extern volatile int cli_cancelled;
 
 #endif

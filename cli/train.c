@@ -67,7 +67,10 @@ static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, con
     fv_status status = fv_run_create(ctx, recipe, folder, cli_progress_show, &progress, &run);
     *made = status == FV_OK;
     if (*made && !progress.quiet) print_data(run);
-    if (*made) status = fv_run_train(run);
+    if (*made) {
+        fv_run_set_save_request(run, &cli_save_request);
+        status = fv_run_train(run);
+    }
     cli_progress_end(&progress);
     /* A run that was stopped before it was created has nothing to save. */
     if (status == FV_ERR_CANCELLED && *made)
@@ -155,6 +158,8 @@ const cli_verb verb_train = {
              "the best weights (model.safetensors), the states to resume from, log.jsonl, log.csv "
              "and TensorBoard events. Ctrl-C saves; run the same command to resume. The result has "
              "the same bits as that of an uninterrupted run.\n\n"
+             "SIGTERM, SIGHUP and SIGXCPU save and end like Ctrl-C; SIGHUP is ignored under nohup. "
+             "SIGUSR1 saves and continues.\n\n"
              "A folder that is not empty and not a run of this program is refused; --force writes "
              "into it and replaces files of the same names.\n\n"
              "--small trains the small form that the sections [small.data], [small.model] and so "
