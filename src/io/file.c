@@ -65,21 +65,35 @@ void fv_file_close(fv_file *file)
     file->handle = -1;
 }
 
-fv_status fv_file_read(const fv_file *file, void *out, size_t n, uint64_t offset)
+int64_t fv_file_try_read(const fv_file *file, void *out, size_t n, uint64_t offset, size_t *done)
 {
     const fv_io *io = &file->ctx->io;
-    for (size_t done = 0; done < n;) {
+    for (*done = 0; *done < n;) {
         int64_t got;
-        RETRY(got, io->read(io->user, file->handle, (char *)out + done, n - done, offset + done));
-        if (got < 0) return io_error(file->ctx, file->path, "read", got);
-        FV_RETURN_IF(got == 0, file->ctx, FV_ERR_IO,
-                     "%s: ends at byte %llu, expected at least %llu", file->path,
-                     (unsigned long long)(offset + done), (unsigned long long)(offset + n));
-        FV_RETURN_IF((uint64_t)got > n - done, file->ctx, FV_ERR_IO,
-                     "%s: the read call returned more bytes than requested", file->path);
-        done += (size_t)got;
+        RETRY(got,
+              io->read(io->user, file->handle, (char *)out + *done, n - *done, offset + *done));
+        if (got < 0) return got;
+        if (got == 0) return FV_FILE_ENDED;
+        if ((uint64_t)got > n - *done) return FV_FILE_BROKEN;
+        *done += (size_t)got;
     }
-    return FV_OK;
+    return 0;
+}
+
+fv_status fv_file_read_error(const fv_file *file, int64_t result, uint64_t at, uint64_t end)
+{
+    if (result < 0) return io_error(file->ctx, file->path, "read", result);
+    FV_RETURN_IF(result == FV_FILE_BROKEN, file->ctx, FV_ERR_IO,
+                 "%s: the read call returned more bytes than requested", file->path);
+    return fv_fail(file->ctx, FV_ERR_IO, "%s: ends at byte %llu, expected at least %llu",
+                   file->path, (unsigned long long)at, (unsigned long long)end);
+}
+
+fv_status fv_file_read(const fv_file *file, void *out, size_t n, uint64_t offset)
+{
+    size_t done = 0;
+    const int64_t result = fv_file_try_read(file, out, n, offset, &done);
+    return result ? fv_file_read_error(file, result, offset + done, offset + n) : FV_OK;
 }
 
 fv_status fv_file_check_size(const fv_file *file)

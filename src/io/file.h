@@ -27,6 +27,11 @@ fv_status fv_file_open(fv_ctx *ctx, const char *path, fv_file *out);
 void fv_file_close(fv_file *file);
 /* Reads exactly n bytes; fails with FV_ERR_IO if the file is shorter. */
 fv_status fv_file_read(const fv_file *file, void *out, size_t n, uint64_t offset);
+/* The same for threads, which must not write to the context: returns 0, -errno or one of these, and
+ * the number of bytes that were read; then the error for a result other than 0, at byte `at`. */
+enum { FV_FILE_ENDED = 1, FV_FILE_BROKEN = 2 };
+int64_t fv_file_try_read(const fv_file *file, void *out, size_t n, uint64_t offset, size_t *done);
+fv_status fv_file_read_error(const fv_file *file, int64_t result, uint64_t at, uint64_t end);
 /* Fails with FV_ERR_IO if the file has become shorter since it was opened. */
 fv_status fv_file_check_size(const fv_file *file);
 
