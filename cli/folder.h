@@ -58,6 +58,9 @@ cli_owner cli_folder_owner(const char *path, cli_folder_kind kind, char first[NA
 FV_MUST_USE bool cli_may_write(const char *verb, const char *path, cli_folder_kind kind,
                                bool force);
 
+/* False, with the error printed, unless the folder is absent or empty. */
+FV_MUST_USE bool cli_is_new_folder(const char *verb, const char *path);
+
 /* Names of the files that a training run writes and replaces, besides its states. */
 extern const char *const cli_run_files[];
 extern const int cli_run_file_count;

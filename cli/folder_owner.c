@@ -123,6 +123,14 @@ bool cli_may_write(const char *verb, const char *path, cli_folder_kind kind, boo
     return false;
 }
 
+bool cli_is_new_folder(const char *verb, const char *path)
+{
+    char first[NAME_MAX + 1];
+    if (cli_folder_owner(path, CLI_FOLDER_RUN, first) == CLI_OWNER_NONE) return true;
+    cli_error("%s: %s: expected a new or empty folder", verb, path);
+    return false;
+}
+
 void cli_remove_leftovers(int folder)
 {
     char first[NAME_MAX + 1];

@@ -33,6 +33,20 @@
         .help = "with --ids: token types (sentence A, B)"                                          \
     }
 
+/* How weights are loaded, likewise. */
+#define CLI_WEIGHTS                                                                                \
+    {.name = "mmap",                                                                               \
+     .type = CLI_FLAG,                                                                             \
+     .help = "map the weights instead of reading them: less memory, but if another program "       \
+             "truncates the file, this one is killed (SIGBUS)"},                                   \
+    {                                                                                              \
+        .name = "no-verify", .type = CLI_FLAG,                                                     \
+        .help = "do not verify the weights' checksums and values"                                  \
+    }
+
+/* Opens a model's folder as --mmap and --no-verify ask for. */
+fv_status cli_open_model(fv_ctx *ctx, const cli_call *call, const char *folder, fv_model **out);
+
 /* A context that Ctrl-C cancels. NULL: the error is already printed, *code is the exit code. */
 fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code);
 
