@@ -36,6 +36,7 @@ static const cli_option options[] = {
     {.name = "output",
      .letter = 'o',
      .type = CLI_PATH,
+     .writes = true,
      .metavar = "FILE",
      .help = "compare: draw a plot (.svg, .png or .html); seq2seq: a folder for model and batches"},
     {.name = "model",

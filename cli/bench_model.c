@@ -20,6 +20,7 @@
 #include "bench.h"
 #include "folder.h"
 #include "fovea/autograd.h"
+#include "fovea/file.h"
 #include "fovea/generate.h"
 #include "fovea/ops.h"
 #include "fovea/train.h"
@@ -38,6 +39,7 @@ typedef struct bed {
     int64_t length;             /* of a training sequence */
     uint64_t step;
     const char *folder; /* cold start */
+    bool unverified;    /* likewise */
     fv_status status;   /* first failure */
 } bed;
 
@@ -315,7 +317,8 @@ static void call_cold(void *arg)
     const int64_t *list = outer->tokens[0], n = PROMPT;
     const fv_sequences prompt = {.count = 1, .tokens = &list, .length = &n};
     fv_status status = fv_ctx_create(NULL, &b.ctx);
-    if (status == FV_OK) status = fv_model_map(b.ctx, b.folder, &model);
+    if (status == FV_OK) fv_ctx_set_verify(b.ctx, !outer->unverified);
+    if (status == FV_OK) status = fv_model_open(b.ctx, b.folder, &model);
     if (status == FV_OK) status = fv_transformer_pack(fv_model_transformer(model), FV_WEIGHT_F32);
     if (status == FV_OK) status = fv_cache_create(fv_model_transformer(model), &b.cache);
     if (status == FV_OK) status = fv_cache_begin(b.cache, &prompt, NULL, 32);
@@ -361,7 +364,8 @@ static int cold(bench_run *run)
     const bool named = run->output ? cli_path(folder, "%s", run->output)
                                    : cli_path(folder, "%s/fovea-bench-%ld",
                                               temporary ? temporary : "/tmp", (long)getpid());
-    int code = named ? open_bed(run, &b) : CLI_USAGE;
+    if (!named || !cli_is_new_folder("bench", folder)) return CLI_USAGE;
+    int code = open_bed(run, &b);
     if (code) return code;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         cli_error("bench: %s: %s", folder, strerror(errno));
@@ -370,8 +374,13 @@ static int cold(bench_run *run)
     b.folder = folder;
     const fv_status status = code ? FV_OK : write_folder(&b, folder);
     if (status != FV_OK) code = failed(&b, status);
-    if (!code) code = measure(run, &b, call_cold, BENCH_NO_LIMIT, 3, &got);
-    if (!code) print(run, "cold_start", "f32", BENCH_NO_LIMIT, 1, &got);
+    /* With and without verifying checksums and values. */
+    static const char *const names[] = {"cold_start", "cold_start_unverified"};
+    for (int i = 0; i < 2 && !code; i++) {
+        b.unverified = i == 1;
+        code = measure(run, &b, call_cold, BENCH_NO_LIMIT, 3, &got);
+        if (!code) print(run, names[i], "f32", BENCH_NO_LIMIT, 1, &got);
+    }
     if (!run->output) remove_folder(folder);
     close_bed(&b);
     return code;

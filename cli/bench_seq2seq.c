@@ -226,6 +226,7 @@ static int write_folder(const bench_run *run, const texts *batches)
 {
     char path[CLI_PATH_BYTES];
     if (!cli_path(path, "%s/work.json", run->output)) return CLI_USAGE;
+    if (!cli_is_new_folder("bench", run->output)) return CLI_USAGE;
     if (mkdir(run->output, 0777) != 0 && errno != EEXIST) {
         cli_error("bench: %s: %s", run->output, strerror(errno));
         return CLI_FAILED;

@@ -161,6 +161,8 @@ static int make(const session *s)
                   set->from);
         return CLI_MISSING;
     }
+    if (!cli_may_write("data", folder, CLI_FOLDER_SET, cli_flag(s->call, "force")))
+        return CLI_USAGE;
     if (!cli_make_folder(folder)) return CLI_FAILED;
     fv_made_config cfg;
     fv_made_config_init(&cfg, sizeof cfg);
@@ -269,8 +271,10 @@ static const cli_option options[] = {
     {.name = "output",
      .letter = 'o',
      .type = CLI_PATH,
+     .writes = true,
      .metavar = "FOLDER",
      .help = "folder that make writes; default: sets/ and the set's name"},
+    CLI_FORCE,
     {.name = "count",
      .type = CLI_INT,
      .default_value = "10000",

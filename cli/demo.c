@@ -187,9 +187,10 @@ static int run(const cli_call *call)
     fv_ctx *ctx = cli_context(call, (uint64_t)cli_int(call, "seed"), &code);
     if (!ctx) return code;
     cli_lock lock;
-    if (!cli_lock_folder(cli_text(call, "output"), &lock)) {
+    code = cli_lock_folder("demo", cli_text(call, "output"), cli_flag(call, "force"), &lock);
+    if (code) {
         fv_ctx_destroy(&ctx);
-        return CLI_FAILED;
+        return code;
     }
     fv_recipe *recipe = NULL;
     fv_status status = make_recipe(ctx, call, &recipe);
@@ -210,6 +211,7 @@ static const cli_option options[] = {
     {.name = "output",
      .letter = 'o',
      .type = CLI_PATH,
+     .writes = true,
      .default_value = "fovea-demo",
      .metavar = "FOLDER",
      .help = "folder for model and pictures; a second run does not train again"},
@@ -220,6 +222,7 @@ static const cli_option options[] = {
      .max = 1e6,
      .metavar = "N",
      .help = "training steps"},
+    CLI_FORCE,
     CLI_THREADS,
     {.name = "seed",
      .type = CLI_INT,

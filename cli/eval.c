@@ -218,7 +218,7 @@ static fv_status evaluate(fv_ctx *ctx, const cli_call *call, const fv_parallel *
     for (int m = 1; status == FV_OK && m < count; m++) {
         fv_model *t = NULL;
         models[m].folder = call->words[m];
-        status = fv_model_open(ctx, call->words[m], &t);
+        status = cli_open_model(ctx, call, call->words[m], &t);
         if (status == FV_OK) status = use(call, t, pairs, &models[m]);
         fv_model_close(&t);
     }
@@ -265,7 +265,7 @@ static int run(const cli_call *call)
     }
     fv_model *t = NULL;
     fv_parallel *pairs = NULL;
-    fv_status status = fv_model_open(ctx, call->words[0], &t);
+    fv_status status = cli_open_model(ctx, call, call->words[0], &t);
     if (status == FV_OK) status = read_texts(call, t, &pairs);
     const bool any = status == FV_OK && fv_parallel_count(pairs) > 0;
     if (any) status = evaluate(ctx, call, pairs, t);
@@ -315,9 +315,11 @@ static const cli_option options[] = {
     {.name = "output",
      .letter = 'o',
      .type = CLI_PATH,
+     .writes = true,
      .metavar = "FILE",
      .help = "draw the metrics by length as .svg, .png or .html"},
     {.name = "json", .type = CLI_FLAG, .help = "print one JSON object per model"},
+    CLI_WEIGHTS,
     CLI_THREADS,
 };
 

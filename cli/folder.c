@@ -48,60 +48,26 @@ bool cli_make_folder(const char *path)
     return true;
 }
 
-static bool ends_with(const char *name, size_t n, const char *ending)
-{
-    const size_t m = strlen(ending);
-    return n >= m && memcmp(name + n - m, ending, m) == 0;
-}
-
-/* "state-00000100.safetensors.0.tmp": the name of a file until it is complete. */
-static bool is_leftover(const char *name)
-{
-    static const char *const endings[] = {".safetensors", ".json", ".jsonl", ".toml", ".csv"};
-    size_t n = strlen(name);
-    if (!ends_with(name, n, ".tmp")) return false;
-    n -= strlen(".tmp");
-    const size_t before = n;
-    while (n > 0 && name[n - 1] >= '0' && name[n - 1] <= '9')
-        n--;
-    if (n == before || n == 0 || name[--n] != '.') return false;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (ends_with(name, n, endings[i])) return true;
-    return false;
-}
-
-static void sweep(int folder)
-{
-    const int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = again >= 0 ? fdopendir(again) : NULL;
-    const struct dirent *entry;
-    while (list && (entry = readdir(list)))
-        if (is_leftover(entry->d_name)) unlinkat(folder, entry->d_name, 0);
-    if (list)
-        closedir(list);
-    else if (again >= 0)
-        close(again);
-}
-
-bool cli_lock_folder(const char *path, cli_lock *lock)
+int cli_lock_folder(const char *verb, const char *path, bool force, cli_lock *lock)
 {
     *lock = (cli_lock){.path = path, .descriptor = -1, .fresh = access(path, F_OK) != 0};
-    if (!cli_make_folder(path)) return false;
+    if (!cli_may_write(verb, path, CLI_FOLDER_RUN, force)) return CLI_USAGE;
+    if (!cli_make_folder(path)) return CLI_FAILED;
     const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) {
-        cli_error("%s: cannot open the folder: %s", path, strerror(errno));
-        return false;
+        cli_error("%s: %s: cannot open the folder: %s", verb, path, strerror(errno));
+        return CLI_FAILED;
     }
     /* Without file locks (some network file systems) nothing is removed. */
     if (flock(folder, LOCK_EX | LOCK_NB) == 0) {
-        sweep(folder);
+        cli_remove_leftovers(folder);
     } else if (errno == EWOULDBLOCK) {
-        cli_error("train: %s: another process is training in this folder", path);
+        cli_error("%s: %s: another process is training in this folder", verb, path);
         close(folder);
-        return false;
+        return CLI_FAILED;
     }
     lock->descriptor = folder;
-    return true;
+    return CLI_DONE;
 }
 
 void cli_unlock_folder(cli_lock *lock, bool used)

@@ -18,6 +18,8 @@ int cli_library_error(const char *verb, fv_ctx *ctx, fv_status status)
         cli_error("%s", reason);
     else
         cli_error("%s: %s", verb, reason[0] ? reason : fv_status_name(status));
+    if (strstr(reason, ": wrong checksum of ") && strcmp(verb, "train") != 0)
+        cli_note("the file is damaged: get it again, or add --no-verify to use it as it is");
     return cli_exit_code(status);
 }
 
@@ -27,6 +29,8 @@ int cli_plain_context(const char *verb, fv_ctx **out)
     fv_ctx_config_init(&config, sizeof config);
     config.threads = 1;
     config.cancel = &cli_cancelled;
+    config.log = cli_log;
+    config.log_level = FV_LOG_WARN;
     fv_status status = fv_ctx_create(&config, out);
     if (status == FV_OK) return CLI_DONE;
     cli_error("%s: cannot create a context: %s", verb, fv_status_name(status));

@@ -1,6 +1,7 @@
 /* fovea inspect FILE: names, types and shapes of a file's tensors. Reads headers only. --arch:
  * what a model would cost. */
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,6 +15,9 @@ static const cli_option options[] = {
      .type = CLI_FLAG,
      .help = "print one JSON object per line: tensors, then totals"},
     {.name = "metadata", .letter = 'm', .type = CLI_FLAG, .help = "also print the file's metadata"},
+    {.name = "verify",
+     .type = CLI_FLAG,
+     .help = "also read the data of safetensors files, verify checksums and look for NaN"},
     {.name = "arch",
      .type = CLI_STRING,
      .metavar = "NAME",
@@ -96,6 +100,12 @@ static int name_width(const listing *l)
     return width < MOST ? (int)width : MOST;
 }
 
+/* Checksums that fv_safetensors_save has written; numpy's formats have none of tensors. */
+static bool has_checksums(const listing *l)
+{
+    return l->weights && fv_safetensors_metadata_find(l->weights, "fovea.crc32c");
+}
+
 static void print_text(const listing *l, bool with_notes, bool with_path)
 {
     int width = name_width(l);
@@ -131,7 +141,11 @@ static void print_text(const listing *l, bool with_notes, bool with_path)
         fputs("more than 2^64 elements", stdout);
     else
         printf("%llu elements", (unsigned long long)sum.elements);
-    printf(", %llu bytes (%s)\n%s", (unsigned long long)sum.bytes, bytes, with_path ? "\n" : "");
+    printf(", %llu bytes (%s)\n", (unsigned long long)sum.bytes, bytes);
+    if (l->weights)
+        printf("checksums: %s\n", has_checksums(l) ? "CRC-32C of the header and of each tensor"
+                                                   : "none, so damage cannot be detected");
+    if (with_path) fputc('\n', stdout);
 }
 
 static void print_json(const listing *l, bool with_notes)
@@ -164,6 +178,7 @@ static void print_json(const listing *l, bool with_notes)
     else
         cli_json_size(&j, "elements", sum.elements);
     cli_json_size(&j, "bytes", sum.bytes);
+    if (l->weights) cli_json_bool(&j, "checksums", has_checksums(l));
     if (with_notes) {
         cli_json_open(&j, "metadata", '{');
         for (size_t i = 0; i < note_count(l); i++) {
@@ -190,14 +205,40 @@ static bool looks_like_numpy(const char *path)
            (got >= 4 && memcmp(start, "PK", 2) == 0 && (start[2] == 3 || start[2] == 5));
 }
 
-static int open_listing(fv_ctx *ctx, const char *path, listing *l)
+/* ---- verifying ------------------------------------------------------------------------- */
+
+/* Reads every tensor; all that are damaged are named. */
+static int verify(fv_ctx *ctx, const listing *l)
+{
+    int code = CLI_DONE;
+    for (size_t i = 0; l->weights && i < entry_count(l) && !cli_cancelled; i++) {
+        const fv_file_entry *e = entry_at(l, i);
+        void *data = malloc(e->bytes ? (size_t)e->bytes : 1);
+        const fv_status status =
+            data ? fv_safetensors_read(l->weights, e, 0, data, (size_t)e->bytes) : FV_ERR_MEMORY;
+        free(data);
+        if (status == FV_OK) continue;
+        cli_error("inspect: %s", status == FV_ERR_MEMORY ? "out of memory" : fv_ctx_message(ctx));
+        code = cli_exit_code(status);
+        if (status != FV_ERR_FORMAT) break;
+    }
+    if (cli_cancelled) return CLI_INTERRUPTED;
+    if (code == CLI_DONE && !has_checksums(l))
+        cli_note("inspect: %s: has no checksums to verify", l->path);
+    else if (code == CLI_DONE)
+        cli_note("inspect: %s: all checksums are right", l->path);
+    return code;
+}
+
+static int open_listing(fv_ctx *ctx, const char *path, bool checked, listing *l)
 {
     fv_status status;
     if (looks_like_numpy(path) || cli_ends_with(path, ".npy") || cli_ends_with(path, ".npz")) {
         status = fv_npy_open(ctx, path, &l->arrays);
         if (status == FV_OK) l->format = fv_npy_is_archive(l->arrays) ? "npz" : "npy";
     } else {
-        status = fv_safetensors_open(ctx, path, FV_SAFETENSORS_COPY, &l->weights);
+        status = fv_safetensors_open(
+            ctx, path, checked ? FV_SAFETENSORS_CHECK : FV_SAFETENSORS_COPY, &l->weights);
         l->format = "safetensors";
     }
     if (status == FV_OK) return CLI_DONE;
@@ -214,13 +255,14 @@ static int inspect(fv_ctx *ctx, const cli_call *call, const char *path)
     int code = cli_weights_file("inspect", path, resolved);
     if (code) return code;
     listing l = {.path = path};
-    code = open_listing(ctx, resolved, &l);
+    code = open_listing(ctx, resolved, cli_flag(call, "verify"), &l);
     if (code == CLI_DONE) {
         bool notes = cli_flag(call, "metadata");
         if (cli_flag(call, "json"))
             print_json(&l, notes);
         else
             print_text(&l, notes, call->word_count > 1);
+        if (cli_flag(call, "verify")) code = verify(ctx, &l);
     }
     fv_safetensors_close(&l.weights);
     fv_npy_close(&l.arrays);
@@ -233,6 +275,8 @@ static int run(const cli_call *call)
     fv_ctx_config_init(&config, sizeof config);
     config.threads = 1;
     config.cancel = &cli_cancelled;
+    config.log = cli_log;
+    config.log_level = FV_LOG_WARN;
     fv_ctx *ctx = NULL;
     fv_status status = fv_ctx_create(&config, &ctx);
     if (status != FV_OK) {
@@ -257,8 +301,8 @@ const cli_verb verb_inspect = {
     .name = "inspect",
     .about = "list names, types, shapes and sizes of a file's tensors",
     .notes = "Reads safetensors (single, or sharded through its .index.json), npy and npz. Only\n"
-             "headers are read, so files of any size are listed at once. With --arch no file is\n"
-             "needed: nothing is allocated.",
+             "headers are read, so files of any size are listed at once; --verify reads the data,\n"
+             "too. With --arch no file is needed: nothing is allocated.",
     .words = {.metavar = "FILE",
               .type = CLI_PATH,
               .min = 0,

@@ -107,7 +107,7 @@ static int run(const cli_call *call)
         return CLI_USAGE;
     }
     fv_model *model = NULL;
-    const fv_status status = fv_model_map(ctx, call->words[0], &model);
+    const fv_status status = cli_open_model(ctx, call, call->words[0], &model);
     if (status != FV_OK)
         code = cli_library_error("look", ctx, status);
     else if (fv_model_spec(model)->ability == FV_CAN_TRANSLATE &&
@@ -124,6 +124,7 @@ static const cli_option options[] = {
     {.name = "output",
      .letter = 'o',
      .type = CLI_PATH,
+     .writes = true,
      .metavar = "FILE",
      .help = "write a picture (.svg, .png, .html, .txt) or the weights (.npz)"},
     {.name = "target",
@@ -185,6 +186,7 @@ static const cli_option options[] = {
      .metavar = "FILE",
      .help = "tokens as .npy instead of a text, as for run"},
     CLI_IDS_OPTIONS,
+    CLI_WEIGHTS,
     CLI_THREADS,
 };
 

@@ -1,4 +1,5 @@
 /* The captured attention as arrays and as pictures. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -288,23 +289,30 @@ static fv_status draw_entropy(const look_work *w)
 
 /* ---- which one ------------------------------------------------------------------------------- */
 
-/* Prints a table to the terminal or writes it to a file. */
+static fv_status write_table(look_work *w, const char *path, const char *text, size_t bytes)
+{
+    FILE *to = fopen(path, "we");
+    const bool whole = to && fwrite(text, 1, bytes, to) == bytes;
+    if (to && fclose(to) == 0 && whole) return FV_OK;
+    cli_error("look: %s: cannot write the file: %s", path, strerror(errno));
+    w->reported = true;
+    return FV_ERR_IO;
+}
+
+/* Prints a table to the terminal or writes it to a file. The file is opened only when the table is
+ * complete, so that a failure leaves an older one as it is. */
 static fv_status print(look_work *w, fv_status (*table)(const look_work *w, FILE *to))
 {
     const char *path = cli_text(w->call, "output");
-    FILE *to = path ? fopen(path, "w") : stdout;
-    if (!to) {
-        cli_error("look: %s: cannot open the file for writing", path);
-        w->reported = true;
-        return FV_ERR_IO;
-    }
-    const fv_status status = table(w, to);
-    if (!path) return status;
-    const bool whole = !ferror(to);
-    if (fclose(to) == 0 && whole) return status;
-    cli_error("look: %s: cannot write the file", path);
-    w->reported = true;
-    return FV_ERR_IO;
+    char *text = NULL;
+    size_t bytes = 0;
+    if (!path) return table(w, stdout);
+    FILE *memory = open_memstream(&text, &bytes);
+    fv_status status = memory ? table(w, memory) : FV_ERR_MEMORY;
+    if (memory && fclose(memory) != 0) status = FV_ERR_MEMORY;
+    if (status == FV_OK) status = write_table(w, path, text, bytes);
+    free(text);
+    return status;
 }
 
 fv_status look_show(look_work *w)

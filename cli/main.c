@@ -3,6 +3,7 @@
  * written. Each verb has a file of its own.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include "options.h"
 #include "output.h"
 
-volatile int cli_cancelled;
+volatile int cli_cancelled, cli_save_request;
 
 /* The first signal cancels, a second one exits at once. A second one within half a second counts as
  * the first: timeout(1) signals the process and then its whole group. */
@@ -31,14 +32,36 @@ static void on_signal(int signal_number)
     cli_cancelled = 1;
 }
 
+/* The kernel repeats SIGXCPU every second until the hard limit kills: it never exits at once. */
+static void on_time_limit(int signal_number)
+{
+    (void)signal_number;
+    cli_cancelled = 1;
+}
+
+static void on_save_request(int signal_number)
+{
+    (void)signal_number;
+    cli_save_request = 1;
+}
+
 static void catch_signals(void)
 {
-    struct sigaction action;
+    struct sigaction action, old;
     memset(&action, 0, sizeof action);
     sigemptyset(&action.sa_mask);
     action.sa_handler = on_signal;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    /* nohup ignores SIGHUP, and so does its child. */
+    if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &action, NULL);
+    action.sa_handler = on_time_limit;
+    sigaction(SIGXCPU, &action, NULL);
+    action.sa_handler = on_save_request;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGUSR1, &action, NULL);
+    action.sa_flags = 0;
     /* A closed pipe or a full disk must show as a failed write, not end the program. */
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
@@ -64,7 +87,8 @@ static int dispatch(int argc, char **argv)
         help_verb(stdout, verb);
         return CLI_DONE;
     }
-    return verb->run(&call);
+    code = cli_check_paths(&call);
+    return code ? code : verb->run(&call);
 }
 
 static bool reader_left(void)
@@ -89,8 +113,22 @@ static int flush_output(int code)
     return code ? code : CLI_FAILED;
 }
 
+/*
+ * A file opened later must not become descriptor 0, 1 or 2, or messages would be written into it.
+ * The wrong access mode keeps what a missing descriptor means: reading and writing fail, and output
+ * that is lost is reported.
+ */
+static void fill_descriptors(void)
+{
+    static const int modes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int i = 0; i < CLI_COUNT(modes); i++)
+        if (fcntl(i, F_GETFD) < 0 && errno == EBADF && open("/dev/null", modes[i]) != i)
+            _exit(CLI_FAILED);
+}
+
 int main(int argc, char **argv)
 {
+    fill_descriptors();
     catch_signals();
     int code = dispatch(argc, argv);
     if (cli_cancelled && code != CLI_DONE && !ferror(stdout)) code = CLI_INTERRUPTED;

@@ -1,5 +1,6 @@
 #include "model.h"
 
+#include "fovea/file.h"
 #include "heatmap.h"
 #include "output.h"
 
@@ -10,12 +11,21 @@ fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code)
     cfg.threads = (int)cli_int(call, "threads");
     cfg.seed = seed;
     cfg.cancel = &cli_cancelled;
+    cfg.log = cli_log;
+    cfg.log_level = FV_LOG_WARN;
     fv_ctx *ctx = NULL;
     const fv_status status = fv_ctx_create(&cfg, &ctx);
     if (status == FV_OK) return ctx;
     cli_error("cannot create a context: %s", fv_status_name(status));
     *code = cli_exit_code(status);
     return NULL;
+}
+
+fv_status cli_open_model(fv_ctx *ctx, const cli_call *call, const char *folder, fv_model **out)
+{
+    fv_ctx_set_verify(ctx, !cli_flag(call, "no-verify"));
+    return cli_flag(call, "mmap") ? fv_model_map(ctx, folder, out)
+                                  : fv_model_open(ctx, folder, out);
 }
 
 /* ---- alignments ------------------------------------------------------------------ */

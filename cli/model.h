@@ -33,6 +33,20 @@
         .help = "with --ids: token types (sentence A, B)"                                          \
     }
 
+/* How weights are loaded, likewise. */
+#define CLI_WEIGHTS                                                                                \
+    {.name = "mmap",                                                                               \
+     .type = CLI_FLAG,                                                                             \
+     .help = "map the weights instead of reading them: less memory, but if another program "       \
+             "truncates the file, this one is killed (SIGBUS)"},                                   \
+    {                                                                                              \
+        .name = "no-verify", .type = CLI_FLAG,                                                     \
+        .help = "do not verify the weights' checksums and values"                                  \
+    }
+
+/* Opens a model's folder as --mmap and --no-verify ask for. */
+fv_status cli_open_model(fv_ctx *ctx, const cli_call *call, const char *folder, fv_model **out);
+
 /* A context that Ctrl-C cancels. NULL: the error is already printed, *code is the exit code. */
 fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code);
 
@@ -49,8 +63,9 @@ fv_tensor *cli_load_i64_option(fv_ctx *ctx, const cli_call *call, const char *op
 typedef struct cli_progress {
     fv_ctx *ctx;
     bool quiet, live;
-    bool open;   /* a line that will be rewritten is on the terminal */
-    double last; /* when a line was last written */
+    bool open;         /* a line that will be rewritten is on the terminal */
+    double last;       /* when a line was last written */
+    double lr, old_lr; /* of the recipe, and of the run before it was resumed */
 } cli_progress;
 
 void cli_progress_begin(cli_progress *progress, fv_ctx *ctx, bool quiet);

@@ -52,7 +52,7 @@ typedef enum cli_type {
     CLI_PATH    /* a file or folder: like text, but completed from the disk */
 } cli_type;
 
-enum { CLI_MAX_OPTIONS = 32, CLI_MAX_WORDS = 64, CLI_MAX_SETTINGS = 64 };
+enum { CLI_MAX_OPTIONS = 48, CLI_MAX_WORDS = 64, CLI_MAX_SETTINGS = 64 };
 
 typedef struct cli_option {
     const char *name; /* long name without dashes */
@@ -63,6 +63,7 @@ typedef struct cli_option {
     const char *choices;       /* "a|b|c" for CLI_CHOICE */
     const char *metavar;       /* what --help calls the value */
     const char *help;          /* one line, lower case, no full stop */
+    bool writes;               /* CLI_PATH: a file or folder that the verb writes */
 } cli_option;
 
 /* The words after the options. */
@@ -122,6 +123,10 @@ int cli_check_model(const char *verb, const char *path);
  */
 FV_MUST_USE int cli_parse(const cli_verb *verb, int argc, char *const *argv, cli_call *call);
 
+/* Checks the paths of a parsed call: none is empty, and no output is the same file as an input, by
+ * whatever name. Prints an error; returns an exit code. */
+FV_MUST_USE int cli_check_paths(const cli_call *call);
+
 /* Values by option name. The verb's table must have that option with that type. */
 bool cli_flag(const cli_call *call, const char *name);
 bool cli_given(const cli_call *call, const char *name);
@@ -140,7 +145,11 @@ bool cli_ends_with(const char *text, const char *end);
  * CLI_USAGE. */
 int cli_bad_choice(const cli_verb *verb, const char *what, const char *text, const char *choices);
 
-/* Set by SIGINT and SIGTERM; pass it to fv_ctx_config.cancel and poll it in long loops. */
+/* Set by SIGUSR1: training saves its state and continues. */
+extern volatile int cli_save_request;
+
+/* Set by SIGINT, SIGTERM, SIGHUP and SIGXCPU; pass it to fv_ctx_config.cancel and poll it in long
+ * loops. */
 extern volatile int cli_cancelled;
 
 #endif

@@ -36,6 +36,14 @@ void cli_note(const char *fmt, ...)
     va_end(ap);
 }
 
+void cli_log(void *user, fv_log_level level, const char *text)
+{
+    (void)user;
+    /* Errors are printed by the verb, and skipped steps by the progress line. */
+    if (level == FV_LOG_WARN && strncmp(text, "step skipped", 12) != 0)
+        cli_note("warning: %s", text);
+}
+
 void cli_format(char *out, size_t bytes, const char *fmt, ...)
 {
     va_list ap;

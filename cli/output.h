@@ -16,6 +16,9 @@
 void cli_error(const char *fmt, ...) FV_PRINTF(1, 2);
 void cli_note(const char *fmt, ...) FV_PRINTF(1, 2);
 
+/* Prints the library's warnings; for fv_ctx_config.log. */
+void cli_log(void *user, fv_log_level level, const char *text);
+
 /* snprintf that always terminates the text and returns nothing. */
 void cli_format(char *out, size_t bytes, const char *fmt, ...) FV_PRINTF(3, 4);
 

@@ -128,6 +128,8 @@ void cli_progress_show(void *user, const fv_train_event *e)
         break_line(p);
         cli_note("a state cannot be used (%s); trying the previous one", e->text);
     }
+    if (e->kind == FV_TRAIN_RESUMED && p->lr != p->old_lr)
+        cli_note("lr %g -> %g from step %llu", p->old_lr, p->lr, (unsigned long long)e->step);
     if (p->quiet) return;
     switch (e->kind) {
     case FV_TRAIN_STEP:

@@ -142,7 +142,7 @@ static int run(const cli_call *call)
     }
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
-    const fv_status status = fv_model_map(ctx, call->words[0], &model);
+    const fv_status status = cli_open_model(ctx, call, call->words[0], &model);
     code = status == FV_OK ? run_model(call, ctx, &model) : cli_library_error("run", ctx, status);
     fv_model_close(&model);
     fv_ctx_destroy(&ctx);
@@ -300,8 +300,10 @@ static const cli_option options[] = {
     CLI_IDS_OPTIONS,
     {.name = "logits",
      .type = CLI_PATH,
+     .writes = true,
      .metavar = "FILE",
      .help = "with --ids: where the logits go, .npy [batch, length, vocabulary]"},
+    CLI_WEIGHTS,
     CLI_THREADS,
 };
 

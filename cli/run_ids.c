@@ -7,6 +7,7 @@
 #include "input.h"
 #include "model.h"
 #include "output.h"
+#include "run.h"
 
 fv_tensor *cli_load_i64_option(fv_ctx *ctx, const cli_call *call, const char *option,
                                fv_status *status)
@@ -85,9 +86,11 @@ int cli_run_ids(const cli_call *call)
     }
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
-    fv_status status = fv_model_map(ctx, call->words[0], &model);
+    fv_status status = cli_open_model(ctx, call, call->words[0], &model);
     code = CLI_DONE;
     if (status == FV_OK) code = check_options(call, fv_model_transformer(model));
+    if (status == FV_OK && code == CLI_DONE && cli_weight_form(call) != FV_WEIGHT_F32)
+        status = fv_transformer_pack(fv_model_transformer(model), cli_weight_form(call));
     if (status == FV_OK && code == CLI_DONE) {
         fv_no_grad_begin(ctx);
         status = write_logits(ctx, call, fv_model_transformer(model));

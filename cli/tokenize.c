@@ -28,6 +28,7 @@ static const cli_option options[] = {
     {.name = "output",
      .letter = 'o',
      .type = CLI_PATH,
+     .writes = true,
      .metavar = "FILE",
      .help = "where --learn writes the tokenizer.json"},
     {.name = "vocabulary",

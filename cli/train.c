@@ -39,15 +39,17 @@ static void print_data(const fv_run *run)
 }
 
 /* The mean of the last states, in a folder of its own. */
-static fv_status average(fv_model *model, const char *folder, int count)
+static fv_status average(fv_model *model, fv_recipe *recipe, const char *folder, int count)
 {
     char to[CLI_PATH_BYTES], path[CLI_PATH_BYTES];
     fv_status status = fv_params_average(fv_model_params(model), folder, count);
     if (status != FV_OK) return status;
-    if (!cli_path(to, "%s-average", folder) || !cli_path(path, "%s/model.safetensors", to) ||
+    if (!cli_path(to, "%s-average", folder) || !cli_path(path, "%s/recipe.toml", to) ||
         !cli_make_folder(to))
         return FV_ERR_IO;
-    status = fv_model_save_settings(model, to);
+    status = fv_recipe_save(recipe, path); /* first: it shows whose folder this is */
+    if (status == FV_OK) status = fv_model_save_settings(model, to);
+    if (status == FV_OK && !cli_path(path, "%s/model.safetensors", to)) status = FV_ERR_IO;
     if (status == FV_OK) status = fv_params_save(fv_model_params(model), path);
     if (status == FV_OK) cli_note("the mean of the last states is in %s", to);
     return status;
@@ -59,18 +61,23 @@ static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, con
 {
     cli_progress progress;
     cli_progress_begin(&progress, ctx, cli_flag(call, "quiet"));
+    progress.lr = fv_recipe_real(recipe, "train.lr");
+    progress.old_lr = cli_recorded_lr(ctx, recipe, folder);
     fv_run *run = NULL;
     fv_status status = fv_run_create(ctx, recipe, folder, cli_progress_show, &progress, &run);
     *made = status == FV_OK;
     if (*made && !progress.quiet) print_data(run);
-    if (*made) status = fv_run_train(run);
+    if (*made) {
+        fv_run_set_save_request(run, &cli_save_request);
+        status = fv_run_train(run);
+    }
     cli_progress_end(&progress);
     /* A run that was stopped before it was created has nothing to save. */
     if (status == FV_ERR_CANCELLED && *made)
         cli_note("saved in %s; run the same command to resume", folder);
     if (status == FV_OK) cli_note("the model is in %s", folder);
     if (status == FV_OK && cli_given(call, "average"))
-        status = average(fv_run_model(run), folder, (int)cli_int(call, "average"));
+        status = average(fv_run_model(run), recipe, folder, (int)cli_int(call, "average"));
     fv_run_destroy(&run);
     return status;
 }
@@ -89,9 +96,15 @@ static int run(const cli_call *call)
     if (!ctx) return code;
     fv_recipe *recipe = NULL;
     code = cli_train_recipe(ctx, call, &recipe);
-    if (code == CLI_DONE && !cli_lock_folder(folder, &lock)) code = CLI_FAILED;
+    const bool check = cli_flag(call, "check");
     if (code == CLI_DONE) {
         fv_ctx_set_seed(ctx, (uint64_t)fv_recipe_int(recipe, "train.seed"));
+        code = check ? cli_train_check(ctx, call, recipe, folder)
+                     : cli_train_check_folders(call, recipe, folder);
+    }
+    if (code == CLI_DONE && !check)
+        code = cli_lock_folder("train", folder, cli_flag(call, "force"), &lock);
+    if (code == CLI_DONE && !check) {
         if (!cli_flag(call, "quiet")) cli_print_changes(ctx, recipe, folder);
         const fv_status status = train(ctx, call, recipe, folder, &made);
         if (status == FV_ERR_ARGUMENT) {
@@ -112,6 +125,7 @@ static const cli_option options[] = {
     {.name = "output",
      .letter = 'o',
      .type = CLI_PATH,
+     .writes = true,
      .metavar = "FOLDER",
      .help = "run folder; default: runs/ and the recipe's name"},
     {.name = "small",
@@ -127,6 +141,11 @@ static const cli_option options[] = {
      .max = 63,
      .metavar = "N",
      .help = "at the end, write the mean of the last N states to FOLDER-average"},
+    {.name = "check",
+     .type = CLI_FLAG,
+     .help = "print what would be read, written and replaced, and the memory and time of a few "
+             "steps; write nothing"},
+    CLI_FORCE,
     CLI_THREADS,
     {.name = "quiet", .letter = 'q', .type = CLI_FLAG, .help = "no progress"},
 };
@@ -139,6 +158,10 @@ const cli_verb verb_train = {
              "the best weights (model.safetensors), the states to resume from, log.jsonl, log.csv "
              "and TensorBoard events. Ctrl-C saves; run the same command to resume. The result has "
              "the same bits as that of an uninterrupted run.\n\n"
+             "SIGTERM, SIGHUP and SIGXCPU save and end like Ctrl-C; SIGHUP is ignored under nohup. "
+             "SIGUSR1 saves and continues.\n\n"
+             "A folder that is not empty and not a run of this program is refused; --force writes "
+             "into it and replaces files of the same names.\n\n"
              "--small trains the small form that the sections [small.data], [small.model] and so "
              "on of the recipe describe, in runs/ and the recipe's name with -small. If the "
              "recipe's data files do not exist it generates data. A recipe without a small form "

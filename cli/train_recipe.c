@@ -179,15 +179,32 @@ static void value_of(const fv_recipe *recipe, const fv_key *key, char out[VALUE_
     }
 }
 
+/* The recipe that a run has left in its folder. NULL: there is none, or it cannot be read, as those
+ * of other versions. */
+static fv_recipe *recorded(fv_ctx *ctx, const char *folder)
+{
+    char path[CLI_PATH_BYTES];
+    fv_recipe *old = NULL;
+    if (!cli_path(path, "%s/recipe.toml", folder) || access(path, R_OK) != 0) return NULL;
+    if (fv_run_recipe(ctx, &old) == FV_OK && fv_recipe_load(old, path) == FV_OK) return old;
+    fv_recipe_destroy(&old);
+    return NULL;
+}
+
+double cli_recorded_lr(fv_ctx *ctx, const fv_recipe *recipe, const char *folder)
+{
+    fv_recipe *old = recorded(ctx, folder);
+    const double lr = fv_recipe_real(old ? old : recipe, "train.lr");
+    fv_recipe_destroy(&old);
+    return lr;
+}
+
 void cli_print_changes(fv_ctx *ctx, const fv_recipe *recipe, const char *folder)
 {
-    char path[CLI_PATH_BYTES], was[VALUE_ROOM], is[VALUE_ROOM];
-    fv_recipe *old = NULL;
+    char was[VALUE_ROOM], is[VALUE_ROOM];
+    fv_recipe *old = recorded(ctx, folder);
     const fv_key *key;
-    if (!cli_path(path, "%s/recipe.toml", folder) || access(path, R_OK) != 0) return;
-    /* A recipe that cannot be read, such as an older version's, is not compared. */
-    const bool known = fv_run_recipe(ctx, &old) == FV_OK && fv_recipe_load(old, path) == FV_OK;
-    for (size_t i = 0; known && (key = fv_recipe_key(recipe, i)); i++) {
+    for (size_t i = 0; old && (key = fv_recipe_key(recipe, i)); i++) {
         value_of(old, key, was);
         value_of(recipe, key, is);
         if (strcmp(was, is) != 0)

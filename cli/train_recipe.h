@@ -19,4 +19,14 @@ void cli_print_changes(fv_ctx *ctx, const fv_recipe *recipe, const char *folder)
 /* If one of the recipe's files does not exist, points to the recipe's comments on how to get it. */
 void cli_print_missing(const fv_recipe *recipe, const char *path);
 
+/* train.lr of the folder's recipe.toml; that of `recipe` where there is none. */
+double cli_recorded_lr(fv_ctx *ctx, const fv_recipe *recipe, const char *folder);
+
+/* Checks that neither the folder nor a file that the run replaces there is an input, and the owner
+ * of the folder of --average. Prints an error; returns an exit code. */
+int cli_train_check_folders(const cli_call *call, const fv_recipe *recipe, const char *folder);
+
+/* 'fovea train --check': prints what a run in `folder` would read, write, replace and need. */
+int cli_train_check(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, const char *folder);
+
 #endif

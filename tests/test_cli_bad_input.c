@@ -141,13 +141,14 @@ static void wrong_recipes(void)
 static void folders_that_cannot_be_written(void)
 {
     train_on("x\n", "a\n");
-    program_run("train %s -o /proc -t 1", program_path("r.toml"));
+    program_run("train %s -o /proc -t 1 --force", program_path("r.toml"));
     expect(3, "", "/proc/recipe.toml: cannot create");
     program_run("train %s -o /proc/none/x", program_path("r.toml"));
     expect(1, "", "/proc/none: cannot create the folder");
-    program_run("train %s -o %s", program_path("r.toml"), program_path("a"));
+    program_text("plain", "");
+    program_run("train %s -o %s", program_path("r.toml"), program_path("plain"));
     expect(1, "", "cannot open the folder");
-    program_run("data make copy -o /proc");
+    program_run("data make copy -o /proc --force");
     expect(3, "", "/proc/train.source: cannot create");
     program_run("look %s x -o /proc/x.svg", program_path("m"));
     expect(3, "", "/proc/x.svg: cannot create");

@@ -2,7 +2,9 @@
  * refuses. The folders are the fixtures with a tokenizer beside them. */
 #include "fovea/tokenizer.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "support/files.h"
 #include "support/program.h"
@@ -161,6 +163,35 @@ static void mistakes_are_named(void)
     expect(3, NULL, "/nowhere");
 }
 
+/* The weights are in memory: emptying their file while the program waits for input changes nothing.
+ * A mapped file would end it with SIGBUS. */
+static void weights_survive_their_file(void)
+{
+    char weights[512];
+    int ends[2];
+    size_t bytes = 0;
+    snprintf(weights, sizeof weights, "%s/model.safetensors", folder("llama", 263));
+    void *whole = file_read(weights, &bytes);
+    const int input = dup(0);
+    CHECK_EQ(pipe2(ends, O_CLOEXEC), 0);
+    CHECK_EQ(dup2(ends[0], 0), 0);
+    program_start("run %s -n 4", folder("llama", 263));
+    CHECK_EQ(dup2(input, 0), 0);
+    close(input);
+    close(ends[0]);
+    CHECK_EQ(write(ends[1], "abc\n", 4), 4);
+    for (int i = 0; i < 5000 && !program_has_output(); i++) /* an answer: the weights are loaded */
+        program_sleep(1);
+    CHECK_EQ(truncate(weights, 0), 0);
+    CHECK_EQ(write(ends[1], "xyz\n", 4), 4);
+    close(ends[1]);
+    program_wait();
+    expect(0, NULL, NULL);
+    CHECK_EQ(lines_of(program.out), 2);
+    if (whole) file_write(weights, whole, bytes);
+    free(whole);
+}
+
 TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
@@ -171,6 +202,7 @@ TEST_MAIN(argc, argv)
     RUN(stop_texts_are_at_most_16);
     RUN(an_encoder_fills_in_and_embeds);
     RUN(mistakes_are_named);
+    RUN(weights_survive_their_file);
     program_end();
     return TEST_END();
 }

@@ -540,7 +540,7 @@ static void failing_files_leave_whole_ones(void)
         }
         char temp[1024];
         struct stat about;
-        snprintf(temp, sizeof temp, "%s/train.source.0.tmp", folder);
+        snprintf(temp, sizeof temp, "%s/train.source.fovea-0.tmp", folder);
         CHECK(stat(temp, &about) != 0);
     }
     CHECK(points >= 7 * 6);

@@ -207,8 +207,8 @@ static int injections;
 
 static void inject(scenario s, int error, bool forever, size_t piece)
 {
-    static const char *const kinds[] = {"open", "size",  "read",   "write",  "reserve",
-                                        "sync", "close", "rename", "remove", "map"};
+    static const char *const kinds[] = {"open",  "size",   "read",   "write", "reserve", "sync",
+                                        "close", "rename", "remove", "map",   "resolve"};
     fault_io faults;
     fv_io io;
     fault_io_init(&faults, &io);
@@ -352,13 +352,13 @@ static void leftovers(void)
     fv_ctx *c = make_context(NULL, NULL);
     if (!c) return;
     reset(SAVE_FIRST);
-    file_write(folder_path("target.0.tmp"), "x", 1);
-    file_write(folder_path("target.1.tmp"), "x", 1);
+    file_write(folder_path("target.fovea-0.tmp"), "x", 1);
+    file_write(folder_path("target.fovea-1.tmp"), "x", 1);
     CHECK_OK(c, play(c, SAVE_FIRST));
     CHECK_EQ(state(SAVE_FIRST), 2);
     CHECK_EQ(folder_count(".tmp"), 2);
-    remove(folder_path("target.0.tmp"));
-    remove(folder_path("target.1.tmp"));
+    remove(folder_path("target.fovea-0.tmp"));
+    remove(folder_path("target.fovea-1.tmp"));
     fv_ctx_destroy(&c);
 }
 
@@ -371,14 +371,14 @@ static void too_many_leftovers(void)
     char name[32];
     reset(SAVE_FIRST);
     for (int i = 0; i < NAMES; i++) {
-        snprintf(name, sizeof name, "target.%d.tmp", i);
+        snprintf(name, sizeof name, "target.fovea-%d.tmp", i);
         file_write(folder_path(name), "x", 1);
     }
     CHECK_EQ(play(c, SAVE_FIRST), FV_ERR_IO);
     CHECK(strstr(fv_ctx_message(c), "target: cannot save: found 1000 temporary files"));
-    CHECK(strstr(fv_ctx_message(c), "target.999.tmp"));
+    CHECK(strstr(fv_ctx_message(c), "target.fovea-999.tmp"));
     for (int i = 0; i < NAMES; i++) {
-        snprintf(name, sizeof name, "target.%d.tmp", i);
+        snprintf(name, sizeof name, "target.fovea-%d.tmp", i);
         remove(folder_path(name));
     }
     fv_ctx_destroy(&c);

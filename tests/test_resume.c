@@ -98,10 +98,10 @@ static int leftovers(const char *folder)
     int count = 0;
     char path[512];
     for (int step = 0; step <= 200; step++) {
-        snprintf(path, sizeof path, "%s/state-%08d.safetensors.0.tmp", folder, step);
+        snprintf(path, sizeof path, "%s/state-%08d.safetensors.fovea-0.tmp", folder, step);
         count += access(path, F_OK) == 0;
     }
-    snprintf(path, sizeof path, "%s/states.json.0.tmp", folder);
+    snprintf(path, sizeof path, "%s/states.json.fovea-0.tmp", folder);
     return count + (access(path, F_OK) == 0);
 }
 

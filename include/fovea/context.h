@@ -101,10 +101,11 @@ typedef struct fv_allocator {
 /* ---- files ---------------------------------------------------------------------- */
 
 typedef enum fv_io_mode {
-    FV_IO_READ,     /* an existing regular file, O_CLOEXEC; anything else is -EINVAL */
-    FV_IO_CREATE,   /* a new file for writing, O_EXCL */
-    FV_IO_APPEND,   /* a file for writing behind what it holds; made if it is not there */
-    FV_IO_DIRECTORY /* a directory, to be synced */
+    FV_IO_READ,      /* an existing regular file, O_CLOEXEC; anything else is -EINVAL */
+    FV_IO_CREATE,    /* a new file for writing, O_EXCL */
+    FV_IO_APPEND,    /* a file for writing behind what it holds; made if it is not there */
+    FV_IO_DIRECTORY, /* a directory, to be synced */
+    FV_IO_THROUGH    /* a device, FIFO or open descriptor for writing; offsets are ignored */
 } fv_io_mode;
 
 /*
@@ -125,6 +126,12 @@ typedef struct fv_io {
     int64_t (*remove)(void *user, const char *path);
     int64_t (*map)(void *user, int64_t file, size_t n, void **addr); /* read only, private */
     int64_t (*unmap)(void *user, void *addr, size_t n);
+    /*
+     * Writes to `out` the path to write for `path`, with symbolic links followed. Returns 0 for a
+     * regular file or where there is none yet, 1 for what is opened with FV_IO_THROUGH. NULL: the
+     * path itself, always a regular file.
+     */
+    int64_t (*resolve)(void *user, const char *path, char *out, size_t room);
 } fv_io;
 
 /*

@@ -100,8 +100,17 @@ enum {
      * Verifies the header's checksum when opening, and a tensor's when it is loaded or read
      * completely. A file without checksums (see fv_safetensors_save) then fails with FV_ERR_FORMAT.
      */
-    FV_SAFETENSORS_VERIFY = 2
+    FV_SAFETENSORS_VERIFY = 2,
+    /*
+     * For models from anywhere: verifies like FV_SAFETENSORS_VERIFY if the file has checksums, and
+     * accepts it if not. Tensors with NaN or infinite values are reported to the context's log as
+     * warnings. Model folders are opened with it; fv_ctx_set_verify turns it off.
+     */
+    FV_SAFETENSORS_CHECK = 4
 };
+
+/* Whether FV_SAFETENSORS_CHECK checks anything in this context; true at first. */
+FV_API void fv_ctx_set_verify(fv_ctx *ctx, bool verify);
 
 /*
  * Opens a file, or all shards if `path` ends in ".index.json". Shards must be in the folder of the

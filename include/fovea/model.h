@@ -196,7 +196,8 @@ FV_API FV_MUST_USE fv_status fv_model_create(fv_ctx *ctx, const char *kind, cons
                                              const fv_data_spec *spec, fv_model **out);
 
 /* Weights are f32 in memory whatever the file has (bf16 and f16 are widened) and can be trained.
- * Fails: IO, FORMAT, LIMIT, MEMORY. */
+ * Checksums are verified and odd values reported as FV_SAFETENSORS_CHECK says. Fails: IO, FORMAT,
+ * LIMIT, MEMORY. */
 FV_API FV_MUST_USE fv_status fv_model_open(fv_ctx *ctx, const char *folder, fv_model **out);
 /*
  * The same, but f32 matrices stay in the mapped file as far as their layout allows (GPT-2's are

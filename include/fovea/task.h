@@ -157,6 +157,13 @@ FV_API FV_MUST_USE fv_status fv_run_create(fv_ctx *ctx, fv_recipe *recipe, const
  * end; see fv_trainer_run. The state is loaded before anything is written, so a recipe
  * that does not fit leaves the folder unchanged. */
 FV_API FV_MUST_USE fv_status fv_run_train(fv_run *run);
+/* Trains `steps` steps (at least two) from the first weights, without resuming, evaluating or
+ * writing any file, to find out what a step costs: *seconds is the mean time of all but the first.
+ * The model has changed afterwards; destroy the run. Fails: as fv_run_train. */
+FV_API FV_MUST_USE fv_status fv_run_measure(fv_run *run, int steps, double *seconds);
+/* While it trains, the run saves its state whenever *request is not 0 after a step, and sets it to
+ * 0. NULL: never. A signal handler may set it. */
+FV_API void fv_run_set_save_request(fv_run *run, volatile int *request);
 FV_API void fv_run_destroy(fv_run **run); /* NULL is fine */
 
 FV_API fv_model *fv_run_model(const fv_run *run);

@@ -123,6 +123,8 @@ typedef struct fv_train_config {
     int patience;              /* evaluations without improvement before stopping; 0: never [0] */
     fv_train_observer observe; /* or NULL */
     void *observe_user;
+    /* Not 0 after a step: the state is saved and the number set to 0. NULL: never [NULL] */
+    volatile int *save_request;
 } fv_train_config;
 
 /* The defaults in brackets; AdamW at a constant 1e-3. */

@@ -67,6 +67,7 @@ struct fv_ctx {
     int failed_scopes;         /* failed fv_scope_begin calls whose fv_scope_end is still to come */
     struct fv_tape *tape;
     fv_registry models, tasks;              /* kinds that the program has registered */
+    bool unverified;                        /* FV_SAFETENSORS_CHECK checks nothing */
     const struct fv_tape_hooks *tape_hooks; /* what tensors call when they or their scopes end */
     int no_grad;                            /* depth of fv_no_grad_begin */
     fv_sabotage sabotage;

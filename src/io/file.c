@@ -65,21 +65,35 @@ void fv_file_close(fv_file *file)
     file->handle = -1;
 }
 
-fv_status fv_file_read(const fv_file *file, void *out, size_t n, uint64_t offset)
+int64_t fv_file_try_read(const fv_file *file, void *out, size_t n, uint64_t offset, size_t *done)
 {
     const fv_io *io = &file->ctx->io;
-    for (size_t done = 0; done < n;) {
+    for (*done = 0; *done < n;) {
         int64_t got;
-        RETRY(got, io->read(io->user, file->handle, (char *)out + done, n - done, offset + done));
-        if (got < 0) return io_error(file->ctx, file->path, "read", got);
-        FV_RETURN_IF(got == 0, file->ctx, FV_ERR_IO,
-                     "%s: ends at byte %llu, expected at least %llu", file->path,
-                     (unsigned long long)(offset + done), (unsigned long long)(offset + n));
-        FV_RETURN_IF((uint64_t)got > n - done, file->ctx, FV_ERR_IO,
-                     "%s: the read call returned more bytes than requested", file->path);
-        done += (size_t)got;
+        RETRY(got,
+              io->read(io->user, file->handle, (char *)out + *done, n - *done, offset + *done));
+        if (got < 0) return got;
+        if (got == 0) return FV_FILE_ENDED;
+        if ((uint64_t)got > n - *done) return FV_FILE_BROKEN;
+        *done += (size_t)got;
     }
-    return FV_OK;
+    return 0;
+}
+
+fv_status fv_file_read_error(const fv_file *file, int64_t result, uint64_t at, uint64_t end)
+{
+    if (result < 0) return io_error(file->ctx, file->path, "read", result);
+    FV_RETURN_IF(result == FV_FILE_BROKEN, file->ctx, FV_ERR_IO,
+                 "%s: the read call returned more bytes than requested", file->path);
+    return fv_fail(file->ctx, FV_ERR_IO, "%s: ends at byte %llu, expected at least %llu",
+                   file->path, (unsigned long long)at, (unsigned long long)end);
+}
+
+fv_status fv_file_read(const fv_file *file, void *out, size_t n, uint64_t offset)
+{
+    size_t done = 0;
+    const int64_t result = fv_file_try_read(file, out, n, offset, &done);
+    return result ? fv_file_read_error(file, result, offset + done, offset + n) : FV_OK;
 }
 
 fv_status fv_file_check_size(const fv_file *file)
@@ -121,6 +135,14 @@ bool fv_file_exists(fv_ctx *ctx, const char *path)
     return handle != -ENOENT;
 }
 
+bool fv_file_is_stream(fv_ctx *ctx, const char *path)
+{
+    char target[FV_PATH_BYTES];
+    int64_t found = 0;
+    if (ctx->io.resolve) RETRY(found, ctx->io.resolve(ctx->io.user, path, target, sizeof target));
+    return found > 0;
+}
+
 fv_status fv_file_read_text(fv_ctx *ctx, const char *path, char **text, size_t *bytes)
 {
     fv_file file;
@@ -154,7 +176,8 @@ static fv_status open_temp(fv_atomic_file *save)
     const fv_io *io = &save->ctx->io;
     int64_t handle = -EEXIST;
     for (int i = 0; i < TEMP_NAMES && handle == -EEXIST; i++) {
-        snprintf(save->temp, save->temp_room, "%s.%d.tmp", save->path, i);
+        snprintf(save->temp, save->temp_room, "%s" FV_TEMP_MARK "%d" FV_TEMP_ENDING, save->target,
+                 i);
         RETRY(handle, io->open(io->user, save->temp, FV_IO_CREATE));
     }
     FV_RETURN_IF(handle == -EEXIST, save->ctx, FV_ERR_IO,
@@ -165,25 +188,73 @@ static fv_status open_temp(fv_atomic_file *save)
     return FV_OK;
 }
 
+static void free_save(fv_atomic_file *save)
+{
+    fv_mem *mem = &save->ctx->mem;
+    fv_mem_free(mem, save->target, save->target_room);
+    fv_mem_free(mem, save->temp, save->temp_room);
+    fv_mem_free(mem, save->collected, save->collected_room);
+    save->target = save->temp = save->collected = NULL;
+}
+
+/* *through: the target is not a regular file. */
+static fv_status find_target(fv_atomic_file *save, bool *through)
+{
+    fv_ctx *ctx = save->ctx;
+    const size_t n = strlen(save->path) + 1;
+    save->target_room = n > FV_PATH_BYTES ? n : FV_PATH_BYTES;
+    save->target = fv_mem_alloc(&ctx->mem, save->target_room);
+    FV_RETURN_IF(!save->target, ctx, FV_ERR_MEMORY, "%s: out of memory", save->path);
+    *through = false;
+    memcpy(save->target, save->path, n);
+    if (!ctx->io.resolve) return FV_OK;
+    int64_t found;
+    RETRY(found, ctx->io.resolve(ctx->io.user, save->path, save->target, save->target_room));
+    if (found < 0) return io_error(ctx, save->path, "write", found);
+    *through = found > 0;
+    return FV_OK;
+}
+
+/* Waits for the reader of a FIFO unless the context is cancelled. */
+static fv_status open_through(fv_atomic_file *save)
+{
+    const fv_io *io = &save->ctx->io;
+    int64_t handle;
+    do {
+        handle = io->open(io->user, save->target, FV_IO_THROUGH);
+    } while (handle == -EINTR && !fv_cancelled(save->ctx));
+    if (handle < 0) return io_error(save->ctx, save->path, "open", handle);
+    save->handle = handle;
+    return FV_OK;
+}
+
+static fv_status open_beside(fv_atomic_file *save, uint64_t bytes)
+{
+    fv_ctx *ctx = save->ctx;
+    if (!fv_checked_add_size(strlen(save->target), sizeof FV_TEMP_MARK "999" FV_TEMP_ENDING,
+                             &save->temp_room) ||
+        !(save->temp = fv_mem_alloc(&ctx->mem, save->temp_room)))
+        return fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", save->path);
+    FV_TRY(open_temp(save));
+    int64_t result;
+    RETRY(result, ctx->io.reserve(ctx->io.user, save->handle, bytes));
+    return result < 0 ? io_error(ctx, save->path, "reserve space", result) : FV_OK;
+}
+
 fv_status fv_atomic_file_create(fv_ctx *ctx, const char *path, uint64_t bytes, fv_atomic_file *out)
 {
-    const fv_io *io = &ctx->io;
     fv_atomic_file save = {.ctx = ctx, .path = path, .handle = -1};
     FV_RETURN_IF(path[0] == '\0', ctx, FV_ERR_ARGUMENT, "the path is empty");
-    if (!fv_checked_add_size(strlen(path), sizeof ".999.tmp", &save.temp_room) ||
-        !(save.temp = fv_mem_alloc(&ctx->mem, save.temp_room)))
-        return fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", path);
-    fv_status status = open_temp(&save);
-    if (status != FV_OK) {
-        fv_mem_free(&ctx->mem, save.temp, save.temp_room);
-        return status;
+    bool through = false;
+    fv_status status = find_target(&save, &through);
+    if (status == FV_OK) status = through ? open_through(&save) : open_beside(&save, bytes);
+    if (status == FV_OK) {
+        *out = save;
+        return FV_OK;
     }
-    int64_t result;
-    RETRY(result, io->reserve(io->user, save.handle, bytes));
-    if (result < 0)
-        return fv_atomic_file_close(&save, io_error(ctx, path, "reserve space", result));
-    *out = save;
-    return FV_OK;
+    if (save.handle >= 0) return fv_atomic_file_close(&save, status);
+    free_save(&save);
+    return status;
 }
 
 /* Repeats short writes until everything is written. */
@@ -202,8 +273,33 @@ static fv_status write_all(fv_ctx *ctx, const char *path, int64_t handle, const 
     return FV_OK;
 }
 
+/* A stream has no offsets, and headers are written last: the whole file is put together first. */
+static fv_status collect(fv_atomic_file *save, const void *data, size_t n, uint64_t offset)
+{
+    fv_ctx *ctx = save->ctx;
+    size_t end = 0, room = save->collected_room ? save->collected_room : 4096;
+    bool fits = offset <= SIZE_MAX && fv_checked_add_size((size_t)offset, n, &end);
+    while (fits && room < end)
+        fits = fv_checked_mul_size(room, 2, &room);
+    if (fits && room > save->collected_room) {
+        char *larger = fv_mem_zalloc(&ctx->mem, room);
+        fits = larger != NULL;
+        if (larger) {
+            if (save->collected) memcpy(larger, save->collected, save->collected_bytes);
+            fv_mem_free(&ctx->mem, save->collected, save->collected_room);
+            save->collected = larger;
+            save->collected_room = room;
+        }
+    }
+    FV_RETURN_IF(!fits, ctx, FV_ERR_MEMORY, "%s: out of memory", save->path);
+    if (n > 0) memcpy(save->collected + offset, data, n);
+    if (end > save->collected_bytes) save->collected_bytes = end;
+    return FV_OK;
+}
+
 fv_status fv_atomic_file_write(fv_atomic_file *save, const void *data, size_t n, uint64_t offset)
 {
+    if (!save->temp) return collect(save, data, n, offset);
     return write_all(save->ctx, save->path, save->handle, data, n, offset);
 }
 
@@ -229,26 +325,33 @@ static fv_status sync_folder(fv_atomic_file *save)
 fv_status fv_atomic_file_close(fv_atomic_file *save, fv_status status)
 {
     const fv_io *io = &save->ctx->io;
+    const bool through = !save->temp;
     int64_t result;
+    if (status == FV_OK && through)
+        status = write_all(save->ctx, save->path, save->handle, save->collected,
+                           save->collected_bytes, 0);
     if (status == FV_OK) {
         RETRY(result, io->sync(io->user, save->handle));
-        if (result < 0) status = io_error(save->ctx, save->path, "sync", result);
+        /* FIFOs and most devices have nothing to sync. */
+        if (result < 0 && !(through && result == -EINVAL))
+            status = io_error(save->ctx, save->path, "sync", result);
     }
     /* Never retried: an interrupted close has closed, and the descriptor may belong to another file
      * by now. The data is already on disk. */
     result = io->close(io->user, save->handle);
     if (status == FV_OK && result < 0 && result != -EINTR)
         status = io_error(save->ctx, save->path, "close", result);
-    if (status == FV_OK) {
-        RETRY(result, io->rename(io->user, save->temp, save->path));
+    if (status == FV_OK && !through) {
+        RETRY(result, io->rename(io->user, save->temp, save->target));
         if (result < 0) status = io_error(save->ctx, save->path, "replace", result);
     }
-    if (status == FV_OK)
-        status = sync_folder(save);
-    else
-        RETRY(result, io->remove(io->user, save->temp));
-    fv_mem_free(&save->ctx->mem, save->temp, save->temp_room);
-    save->temp = NULL;
+    if (!through) {
+        if (status == FV_OK)
+            status = sync_folder(save);
+        else
+            RETRY(result, io->remove(io->user, save->temp));
+    }
+    free_save(save);
     return status;
 }
 

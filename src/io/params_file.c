@@ -55,7 +55,7 @@ static fv_status load(fv_params *params, fv_safetensors *file)
 fv_status fv_params_load(fv_params *params, const char *path)
 {
     fv_safetensors *file = NULL;
-    FV_TRY(fv_safetensors_open(params->ctx, path, FV_SAFETENSORS_COPY, &file));
+    FV_TRY(fv_safetensors_open(params->ctx, path, FV_SAFETENSORS_CHECK, &file));
     fv_scope_begin(params->ctx);
     const fv_status status = load(params, file);
     fv_scope_end(params->ctx);

@@ -475,6 +475,7 @@ fv_status fv_recipe_save(fv_recipe *recipe, const char *path)
 {
     fv_json_writer w;
     fv_json_begin(&w, recipe->ctx);
+    write_raw(&w, "# Written by fovea: every key of this run, with its value.\n\n");
     write_sections(recipe, &w);
     const fv_status status = fv_json_save(&w, path);
     fv_json_free(&w);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "io/scan.h"
 #include "io/tensor_file.h"
 #include "io/utf8.h"
 
@@ -75,19 +76,19 @@ static bool ends_with(const char *text, const char *end)
 
 fv_status fv_safetensors_open(fv_ctx *ctx, const char *path, unsigned flags, fv_safetensors **out)
 {
-    const unsigned known = FV_SAFETENSORS_MAP | FV_SAFETENSORS_VERIFY;
+    const unsigned known = FV_SAFETENSORS_MAP | FV_SAFETENSORS_VERIFY | FV_SAFETENSORS_CHECK;
     FV_RETURN_IF(!path || (flags & ~known), ctx, FV_ERR_ARGUMENT,
                  "safetensors: the path is NULL, or a flag is unknown");
     fv_safetensors *set = fv_mem_zalloc(&ctx->mem, sizeof *set);
     FV_RETURN_IF(!set, ctx, FV_ERR_MEMORY, "%s: out of memory", path);
     set->ctx = ctx;
-    set->flags = flags;
+    set->flags = ctx->unverified ? flags & ~(unsigned)FV_SAFETENSORS_CHECK : flags;
     fv_arena_init(&set->arena, &ctx->mem);
     fv_status status = FV_OK;
-    if (flags & FV_SAFETENSORS_VERIFY) {
+    if (set->flags & (FV_SAFETENSORS_VERIFY | FV_SAFETENSORS_CHECK)) {
         set->crc = fv_arena_alloc(&set->arena, sizeof *set->crc);
         if (set->crc)
-            fv_crc_init(set->crc, FV_CRC32C);
+            fv_crc32c_init(set->crc, ctx->simd >= FV_SIMD_AVX2);
         else
             status = fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", path);
     }
@@ -100,6 +101,8 @@ fv_status fv_safetensors_open(fv_ctx *ctx, const char *path, unsigned flags, fv_
         fv_safetensors_close(&set);
     return status;
 }
+
+void fv_ctx_set_verify(fv_ctx *ctx, bool verify) { ctx->unverified = !verify; }
 
 void fv_safetensors_close(fv_safetensors **file)
 {
@@ -161,15 +164,27 @@ uint64_t fv_safetensors_shard_bytes(const fv_safetensors *file, size_t shard)
 
 /* ---- data ------------------------------------------------------------------------ */
 
-static fv_status verify(const fv_safetensors *file, const fv_file_entry *entry, const void *data)
+/* What is to be checked of a whole entry. */
+static fv_scan scan_of(const fv_safetensors *file, const fv_file_entry *entry)
 {
+    const bool check = (file->flags & FV_SAFETENSORS_CHECK) != 0;
+    return (fv_scan){.crc = file->shards[entry->shard].sums ? file->crc : NULL,
+                     .values = check && entry->loadable,
+                     .dtype = entry->dtype};
+}
+
+static fv_status check_result(fv_safetensors *file, const fv_file_entry *entry, const fv_scan *scan)
+{
+    enum { REPORTED = 3 }; /* one is enough to see that a model is broken */
     const fv_safetensors_shard *shard = &file->shards[entry->shard];
-    if (!shard->sums) return FV_OK;
-    uint32_t sum = fv_crc_add(file->crc, 0, data, (size_t)entry->bytes);
     char name[FV_QUOTED_BYTES];
-    FV_RETURN_IF(sum != shard->sums[entry - shard->entries], file->ctx, FV_ERR_FORMAT,
-                 "%s: wrong checksum of \"%s\"", shard->file.path,
-                 fv_quote(entry->name, strlen(entry->name), name));
+    fv_quote(entry->name, strlen(entry->name), name);
+    FV_RETURN_IF(scan->crc && scan->sum != shard->sums[entry - shard->entries], file->ctx,
+                 FV_ERR_FORMAT, "%s: wrong checksum of \"%s\"", shard->file.path, name);
+    if (scan->nonfinite && file->nonfinite++ < REPORTED)
+        fv_report(file->ctx, FV_LOG_WARN, "%s: tensor \"%s\" has NaN or infinite values%s",
+                  shard->file.path, name,
+                  file->nonfinite == REPORTED ? "; there may be more such tensors" : "");
     return FV_OK;
 }
 
@@ -190,13 +205,19 @@ fv_status fv_safetensors_read(fv_safetensors *file, const fv_file_entry *entry, 
                  (unsigned long long)offset, (unsigned long long)(offset + bytes),
                  (unsigned long long)entry->bytes);
     const fv_safetensors_shard *shard = &file->shards[entry->shard];
-    if (bytes > 0 && shard->map) {
+    const bool mapped = bytes > 0 && shard->map, whole = bytes == entry->bytes;
+    fv_scan scan = scan_of(file, entry);
+    const bool scans = whole && (scan.crc || scan.values);
+    if (mapped) {
         FV_TRY(fv_file_check_size(&shard->file));
         memcpy(out, (const char *)shard->map + entry->offset + offset, bytes);
+        if (scans) FV_TRY(fv_scan_memory(file->ctx, out, bytes, &scan));
+    } else if (scans) {
+        FV_TRY(fv_scan_read(&shard->file, out, bytes, entry->offset, &scan));
     } else {
         FV_TRY(fv_file_read(&shard->file, out, bytes, entry->offset + offset));
     }
-    return bytes == entry->bytes ? verify(file, entry, out) : FV_OK;
+    return scans ? check_result(file, entry, &scan) : FV_OK;
 }
 
 fv_status fv_safetensors_view(fv_safetensors *file, const fv_file_entry *entry, const void **out)
@@ -208,7 +229,11 @@ fv_status fv_safetensors_view(fv_safetensors *file, const fv_file_entry *entry, 
                  "%s: not mapped, open it with FV_SAFETENSORS_MAP", shard->file.path);
     FV_TRY(fv_file_check_size(&shard->file));
     const void *data = (const char *)shard->map + entry->offset;
-    FV_TRY(verify(file, entry, data));
+    fv_scan scan = scan_of(file, entry);
+    if (scan.crc || scan.values) {
+        FV_TRY(fv_scan_memory(file->ctx, data, (size_t)entry->bytes, &scan));
+        FV_TRY(check_result(file, entry, &scan));
+    }
     *out = data;
     return FV_OK;
 }

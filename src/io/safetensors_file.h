@@ -4,7 +4,7 @@
 
 #include "fovea/file.h"
 #include "io/arena.h"
-#include "io/crc.h"
+#include "io/crc32c.h"
 #include "io/document.h"
 #include "io/file.h"
 
@@ -39,7 +39,8 @@ struct fv_safetensors {
     fv_ctx *ctx;
     unsigned flags;
     fv_arena arena;
-    fv_crc *crc; /* tables, with FV_SAFETENSORS_VERIFY */
+    fv_crc32c *crc; /* tables; NULL: nothing is verified */
+    int nonfinite;  /* tensors reported so far */
     fv_safetensors_shard *shards;
     size_t shard_count;
     fv_file_entry *entries; /* of all shards */

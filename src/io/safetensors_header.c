@@ -237,6 +237,7 @@ static fv_status read_sums(fv_safetensors *set, fv_safetensors_shard *shard, cha
     for (size_t i = 0; i < shard->metadata_count; i++)
         if (strcmp(shard->metadata[i].key, FV_SAFETENSORS_CRC_KEY) == 0)
             checksums = shard->metadata[i].value;
+    if (!checksums && !(set->flags & FV_SAFETENSORS_VERIFY)) return FV_OK;
     FV_RETURN_IF(!checksums, ctx, FV_ERR_FORMAT,
                  "%s: has no checksums (\"fovea.crc32c\") to verify", path);
     size_t digits = (shard->count + 1) * FV_SAFETENSORS_CRC_DIGITS;
@@ -249,7 +250,7 @@ static fv_status read_sums(fv_safetensors *set, fv_safetensors_shard *shard, cha
         FV_RETURN_IF(!read_digits(checksums + i * FV_SAFETENSORS_CRC_DIGITS, &sums[i]), ctx,
                      FV_ERR_FORMAT, "%s: the checksums are not hex digits", path);
     memset(place, '0', digits);
-    FV_RETURN_IF(fv_crc_add(set->crc, 0, text, bytes) != sums[0], ctx, FV_ERR_FORMAT,
+    FV_RETURN_IF(fv_crc32c_add(set->crc, 0, text, bytes) != sums[0], ctx, FV_ERR_FORMAT,
                  "%s: wrong checksum of the header", path);
     shard->sums = sums + 1;
     return FV_OK;
@@ -291,8 +292,7 @@ static fv_status read_text(fv_safetensors *set, size_t number, char *text, size_
     FV_TRY(fv_json_parse(set->ctx, path, text, bytes, &doc));
     fv_status status = read_entries(set, doc, number);
     fv_doc_free(&doc);
-    if (status == FV_OK && (set->flags & FV_SAFETENSORS_VERIFY))
-        status = read_sums(set, shard, text, bytes);
+    if (status == FV_OK && set->crc) status = read_sums(set, shard, text, bytes);
     return status;
 }
 

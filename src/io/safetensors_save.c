@@ -171,13 +171,13 @@ static void put_digits(char *at, uint32_t sum)
 }
 
 /* The header is written last, when all checksums are known. */
-static fv_status write_header(plan *p, const fv_crc *crc, fv_atomic_file *save)
+static fv_status write_header(plan *p, const fv_crc32c *crc, fv_atomic_file *save)
 {
     char *text = p->header.text, *digits = text + p->digits_at;
     unsigned char length[sizeof(uint64_t)];
     for (size_t i = 0; i < sizeof length; i++)
         length[i] = (unsigned char)((uint64_t)p->header.bytes >> (8 * i));
-    put_digits(digits, fv_crc_add(crc, 0, text, p->header.bytes));
+    put_digits(digits, fv_crc32c_add(crc, 0, text, p->header.bytes));
     for (size_t i = 0; i < p->count; i++)
         put_digits(digits + (i + 1) * FV_SAFETENSORS_CRC_DIGITS, p->sums[i]);
     FV_TRY(fv_atomic_file_write(save, length, sizeof length, 0));
@@ -186,7 +186,7 @@ static fv_status write_header(plan *p, const fv_crc *crc, fv_atomic_file *save)
 
 /* ---- data ------------------------------------------------------------------------ */
 
-static fv_status write_data(plan *p, const fv_crc *crc, fv_atomic_file *save, char *chunk,
+static fv_status write_data(plan *p, const fv_crc32c *crc, fv_atomic_file *save, char *chunk,
                             fv_file_source source, void *user)
 {
     uint64_t at = p->data_start;
@@ -196,7 +196,7 @@ static fv_status write_data(plan *p, const fv_crc *crc, fv_atomic_file *save, ch
         for (uint64_t done = 0; done < bytes;) {
             size_t n = bytes - done < p->chunk ? (size_t)(bytes - done) : p->chunk;
             FV_TRY(source(user, p->order[i], done, chunk, n));
-            sum = fv_crc_add(crc, sum, chunk, n);
+            sum = fv_crc32c_add(crc, sum, chunk, n);
             FV_TRY(fv_atomic_file_write(save, chunk, n, at + done));
             done += n;
         }
@@ -206,7 +206,7 @@ static fv_status write_data(plan *p, const fv_crc *crc, fv_atomic_file *save, ch
     return FV_OK;
 }
 
-static fv_status write_file(plan *p, const fv_crc *crc, char *chunk, fv_file_source source,
+static fv_status write_file(plan *p, const fv_crc32c *crc, char *chunk, fv_file_source source,
                             void *user)
 {
     fv_atomic_file save;
@@ -238,10 +238,10 @@ fv_status fv_safetensors_save_stream(fv_ctx *ctx, const fv_file_spec *specs, siz
     p.order = fv_mem_alloc(&ctx->mem, numbers);
     p.sums = fv_mem_alloc(&ctx->mem, numbers);
     char *chunk = fv_mem_alloc(&ctx->mem, p.chunk);
-    fv_crc *crc = fv_mem_alloc(&ctx->mem, sizeof *crc);
+    fv_crc32c *crc = fv_mem_alloc(&ctx->mem, sizeof *crc);
     fv_status status = FV_OK;
     if (p.order && p.sums && chunk && crc) {
-        fv_crc_init(crc, FV_CRC32C);
+        fv_crc32c_init(crc, ctx->simd >= FV_SIMD_AVX2);
         fv_argsort(specs, count, compare_elements, p.order,
                    p.sums); /* sums is scratch space here */
         status = write_file(&p, crc, chunk, source, user);

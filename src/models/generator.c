@@ -59,7 +59,7 @@ fv_status fv_generator_open(fv_ctx *ctx, const char *folder, fv_weight_form form
                             fv_generator **out)
 {
     fv_model *model = NULL;
-    FV_TRY(fv_model_map(ctx, folder, &model));
+    FV_TRY(fv_model_open(ctx, folder, &model));
     const fv_status status = fv_generator_take(&model, folder, form, out);
     fv_model_close(&model);
     return status;

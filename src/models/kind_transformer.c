@@ -127,7 +127,8 @@ fv_transformer *fv_model_transformer(const fv_model *m)
 static fv_status open_weights(const fv_model_folder *from, fv_safetensors **out)
 {
     char path[FV_PATH_BYTES];
-    const unsigned flags = from->map ? FV_SAFETENSORS_MAP : FV_SAFETENSORS_COPY;
+    const unsigned flags =
+        FV_SAFETENSORS_CHECK | (from->map ? FV_SAFETENSORS_MAP : FV_SAFETENSORS_COPY);
     FV_TRY(fv_path_join(from->ctx, path, from->path, "model.safetensors.index.json"));
     if (!fv_file_exists(from->ctx, path))
         FV_TRY(fv_path_join(from->ctx, path, from->path, "model.safetensors"));

@@ -1,6 +1,7 @@
 /* Models of every kind, in memory and in their folders. */
 #include "models/model.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "fovea/autograd.h"
@@ -162,6 +163,21 @@ static fv_status open_in(fv_model *m, const fv_model_kind *kind, const fv_model_
     return load(m, from);
 }
 
+/* Settings that no model can have come out of a file here: that is a bad file, and the message
+ * names it. */
+static fv_status blame_folder(fv_ctx *ctx, const char *config, fv_status status)
+{
+    char message[FV_MESSAGE_BYTES];
+    if (status != FV_ERR_ARGUMENT && status != FV_ERR_SHAPE && status != FV_ERR_DTYPE &&
+        status != FV_ERR_INDEX && status != FV_ERR_STATE)
+        return status;
+    snprintf(message, sizeof message, "%s", ctx->message);
+    if (ctx->error != FV_OK) (void)fv_ctx_take_error(ctx);
+    const bool named = strstr(message, config) != NULL;
+    return fv_fail(ctx, FV_ERR_FORMAT, "%.120s%s%s", named ? "" : config, named ? "" : ": ",
+                   message);
+}
+
 static fv_status open_model(fv_ctx *ctx, const char *folder, bool map, fv_model **out)
 {
     char config[FV_PATH_BYTES];
@@ -175,11 +191,12 @@ static fv_status open_model(fv_ctx *ctx, const char *folder, bool map, fv_model 
     fv_status status = fv_model_read_type(ctx, config, &m->arena, &m->type);
     if (status == FV_OK) status = find_kind(ctx, config, m->type, &kind);
     if (status == FV_OK) status = open_in(m, kind, &from);
-    if (status == FV_OK)
+    if (status == FV_OK) {
         *out = m;
-    else
-        fv_model_close(&m);
-    return status;
+        return FV_OK;
+    }
+    fv_model_close(&m);
+    return blame_folder(ctx, config, status);
 }
 
 fv_status fv_model_open(fv_ctx *ctx, const char *folder, fv_model **out)

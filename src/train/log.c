@@ -46,7 +46,7 @@ static size_t bytes_until(const char *text, size_t bytes, const char *lead, uint
 
 static fv_status cut_lines(fv_ctx *ctx, const char *path, const char *lead, uint64_t step)
 {
-    if (!fv_file_exists(ctx, path)) return FV_OK;
+    if (!fv_file_exists(ctx, path) || fv_file_is_stream(ctx, path)) return FV_OK;
     char *text = NULL;
     size_t bytes = 0;
     FV_TRY(fv_file_read_text(ctx, path, &text, &bytes));

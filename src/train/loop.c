@@ -478,7 +478,9 @@ static fv_status after_step(fv_trainer *t, bool *stop)
     if (due(step, cfg->log_every, cfg->steps)) FV_TRY(fv_train_log_add(&t->log, &e));
     notify(t, &e);
     if (due(step, cfg->eval_every, cfg->steps)) FV_TRY(evaluate(t, stop));
-    if (due(step, cfg->save_every, cfg->steps) || *stop) FV_TRY(save(t));
+    const bool requested = cfg->save_request && *cfg->save_request;
+    if (requested) *cfg->save_request = 0;
+    if (due(step, cfg->save_every, cfg->steps) || *stop || requested) FV_TRY(save(t));
     return FV_OK;
 }
 

@@ -329,6 +329,46 @@ fv_status fv_run_train(fv_run *run)
     return status;
 }
 
+typedef struct step_times {
+    uint64_t steps;
+    double first, last; /* seconds of training after the first step and after the last */
+} step_times;
+
+static void note_time(void *user, const fv_train_event *event)
+{
+    step_times *times = user;
+    if (event->kind != FV_TRAIN_STEP) return;
+    if (times->steps++ == 0) times->first = event->seconds;
+    times->last = event->seconds;
+}
+
+fv_status fv_run_measure(fv_run *run, int steps, double *seconds)
+{
+    fv_trainer *trainer = NULL;
+    step_times times = {.steps = 0};
+    fv_task task = task_of(run);
+    fv_train_config cfg = run->train;
+    FV_RETURN_IF(steps < 2, run->ctx, FV_ERR_ARGUMENT, "measure: %d steps, expected at least 2",
+                 steps);
+    task.evaluate = NULL;
+    task.show = NULL;
+    cfg.folder = NULL;
+    cfg.steps = (uint64_t)steps;
+    cfg.observe = note_time;
+    cfg.observe_user = &times;
+    FV_TRY(fv_trainer_create(fv_model_params(run->model), &task, &cfg, &trainer));
+    const fv_status status = fv_trainer_run(trainer);
+    fv_trainer_destroy(&trainer);
+    FV_TRY(status);
+    *seconds = (times.last - times.first) / (double)(times.steps - 1);
+    return FV_OK;
+}
+
+void fv_run_set_save_request(fv_run *run, volatile int *request)
+{
+    run->train.save_request = request;
+}
+
 void *fv_run_task(const fv_run *run) { return run->task; }
 fv_model *fv_run_model(const fv_run *run) { return run->model; }
 fv_init_report fv_run_init_report(const fv_run *run) { return run->loaded; }

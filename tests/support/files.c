@@ -250,6 +250,15 @@ static int64_t fault_unmap(void *user, void *addr, size_t n)
     return f->base.unmap(f->base.user, addr, n);
 }
 
+static int64_t fault_resolve(void *user, const char *path, char *out, size_t room)
+{
+    fault_io *f = user;
+    if (faulty(f, FAULT_RESOLVE)) return -f->error;
+    if (f->base.resolve) return f->base.resolve(f->base.user, path, out, room);
+    snprintf(out, room, "%s", path);
+    return 0;
+}
+
 void fault_io_init(fault_io *faults, fv_io *io)
 {
     *faults = (fault_io){.error = EIO};
@@ -265,5 +274,6 @@ void fault_io_init(fault_io *faults, fv_io *io)
                   .rename = fault_rename,
                   .remove = fault_remove,
                   .map = fault_map,
-                  .unmap = fault_unmap};
+                  .unmap = fault_unmap,
+                  .resolve = fault_resolve};
 }

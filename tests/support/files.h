@@ -57,6 +57,7 @@ typedef enum fault_call {
     FAULT_RENAME,
     FAULT_REMOVE,
     FAULT_MAP,
+    FAULT_RESOLVE,
     FAULT_CALLS
 } fault_call;
 

@@ -213,6 +213,12 @@ void program_sleep(double milliseconds)
     nanosleep(&wait, NULL);
 }
 
+bool program_has_output(void)
+{
+    read_back(output_path("stdout"), program.out, sizeof program.out);
+    return program.out[0] != '\0';
+}
+
 void program_run(const char *fmt, ...)
 {
     va_list ap;

@@ -51,6 +51,8 @@ void program_start_to(program_output output, const char *fmt, ...) FV_PRINTF(2, 
 void program_signal(int signal);
 void program_wait(void);
 void program_sleep(double milliseconds);
+/* Whether the running program has printed something to its captured stdout so far. */
+bool program_has_output(void);
 
 /* Checks that the last run exited with `code` and that its output and its errors contain these
  * texts; NULL: anything. */

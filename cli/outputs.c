@@ -1,0 +1,98 @@
+/* Checks before a verb starts: its output must not be one of its inputs, and paths are not empty.
+ */
+#include <dirent.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "folder.h"
+#include "options.h"
+#include "output.h"
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Files that are read from a model's folder. Others may be there too, such as pictures that an
+ * earlier command has drawn. */
+static bool is_model_file(const char *name)
+{
+    static const char *const endings[] = {".safetensors", ".json", ".model",
+                                          ".spm",         ".toml", ".bin"};
+    for (int i = 0; i < CLI_COUNT(endings); i++)
+        if (cli_ends_with(name, endings[i])) return true;
+    return strcmp(name, "vocab.txt") == 0 || strcmp(name, "merges.txt") == 0;
+}
+
+static bool folder_holds(const char *folder, const struct stat *output, char found[CLI_PATH_BYTES])
+{
+    DIR *list = opendir(folder);
+    const struct dirent *entry;
+    struct stat st;
+    bool holds = false;
+    while (list && !holds && (entry = readdir(list)))
+        holds = is_model_file(entry->d_name) && fstatat(dirfd(list), entry->d_name, &st, 0) == 0 &&
+                is_same_file(&st, output) && cli_path(found, "%s/%s", folder, entry->d_name);
+    if (list) closedir(list);
+    return holds;
+}
+
+bool cli_is_input(const char *input, const struct stat *output, char found[CLI_PATH_BYTES])
+{
+    struct stat st;
+    if (stat(input, &st) != 0) return false;
+    if (S_ISDIR(st.st_mode)) return folder_holds(input, output, found);
+    return is_same_file(&st, output) && cli_path(found, "%s", input);
+}
+
+/* The input that is the same file as the output; a copy of its path in `found`. */
+static bool find_input(const cli_call *call, const struct stat *output, char found[CLI_PATH_BYTES])
+{
+    struct stat st;
+    for (int i = 0; i < call->word_count; i++)
+        if (cli_is_input(call->words[i], output, found)) return true;
+    for (int i = 0; i < call->verb->option_count; i++) {
+        const cli_option *option = &call->verb->options[i];
+        if (option->type == CLI_PATH && !option->writes && call->value[i] &&
+            cli_is_input(call->value[i], output, found))
+            return true;
+    }
+    if (fstat(STDIN_FILENO, &st) != 0 || !is_same_file(&st, output)) return false;
+    return cli_path(found, "standard input");
+}
+
+static int check_output(const cli_call *call, const char *name, const char *path)
+{
+    char found[CLI_PATH_BYTES];
+    struct stat st;
+    /* A device such as /dev/null may be both. */
+    if (stat(path, &st) != 0 || !(S_ISREG(st.st_mode) || S_ISFIFO(st.st_mode))) return CLI_DONE;
+    if (!find_input(call, &st, found)) return CLI_DONE;
+    cli_error("%s: --%s %s: is the same file as the input %s, which would be lost; name another "
+              "output",
+              call->verb->name, name, path, found);
+    return CLI_USAGE;
+}
+
+int cli_check_paths(const cli_call *call)
+{
+    const cli_verb *verb = call->verb;
+    if (verb->words.type == CLI_PATH && call->word_count > 0 && !*call->words[0]) {
+        cli_error("%s: %s is empty; expected a path", verb->name, verb->words.metavar);
+        cli_note("see 'fovea %s --help'", verb->name);
+        return CLI_USAGE;
+    }
+    for (int i = 0; i < verb->option_count; i++) {
+        const cli_option *option = &verb->options[i];
+        if (option->type != CLI_PATH || !call->given[i]) continue;
+        if (!*call->value[i]) {
+            cli_error("%s: --%s is empty; expected a path", verb->name, option->name);
+            cli_note("see 'fovea %s --help'", verb->name);
+            return CLI_USAGE;
+        }
+        const int code = option->writes ? check_output(call, option->name, call->value[i]) : 0;
+        if (code) return code;
+    }
+    return CLI_DONE;
+}

@@ -1,0 +1,111 @@
+#include "io/crc32c.h"
+
+#include <string.h>
+
+/* ---- zeros that follow ----------------------------------------------------------------------- */
+
+/* Appending zeros is linear over GF(2): a 32 x 32 matrix of bits, one word for each column. */
+typedef struct matrix {
+    uint32_t column[32];
+} matrix;
+
+static uint32_t multiply(const matrix *m, uint32_t vector)
+{
+    uint32_t sum = 0;
+    for (int i = 0; vector; i++, vector >>= 1)
+        if (vector & 1) sum ^= m->column[i];
+    return sum;
+}
+
+/* The matrix of 2^log2_bytes zero bytes: that of one zero bit, squared. */
+static matrix zeros(int log2_bytes)
+{
+    matrix m, square;
+    m.column[0] = FV_CRC32C;
+    for (int i = 1; i < 32; i++)
+        m.column[i] = (uint32_t)1 << (i - 1);
+    for (int k = 0; k < log2_bytes + 3; k++) {
+        for (int i = 0; i < 32; i++)
+            square.column[i] = multiply(&m, m.column[i]);
+        m = square;
+    }
+    return m;
+}
+
+static void shift_init(fv_crc_shift *shift, int log2_bytes)
+{
+    const matrix m = zeros(log2_bytes);
+    for (int k = 0; k < 4; k++)
+        for (uint32_t byte = 0; byte < 256; byte++)
+            shift->table[k][byte] = multiply(&m, byte << (8 * k));
+}
+
+static uint32_t shifted(const fv_crc_shift *shift, uint32_t sum)
+{
+    return shift->table[0][sum & 0xFF] ^ shift->table[1][sum >> 8 & 0xFF] ^
+           shift->table[2][sum >> 16 & 0xFF] ^ shift->table[3][sum >> 24];
+}
+
+uint32_t fv_crc32c_join(const fv_crc32c *crc, uint32_t sum, uint32_t chunk)
+{
+    return shifted(&crc->chunk, sum) ^ chunk;
+}
+
+/* ---- the instruction ------------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+
+bool fv_crc32c_has_hardware(void) { return true; }
+
+static uint64_t word_at(const unsigned char *p)
+{
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+
+/* The instruction takes three cycles and can start every cycle: three streams keep it busy. */
+__attribute__((target("sse4.2"))) static uint32_t add_hardware(const fv_crc32c *crc, uint32_t sum,
+                                                               const unsigned char *p, size_t n)
+{
+    uint64_t a = ~sum;
+    for (; n >= 3 * (size_t)FV_CRC_STRIDE; n -= 3 * (size_t)FV_CRC_STRIDE) {
+        uint64_t b = 0, c = 0;
+        for (const unsigned char *end = p + FV_CRC_STRIDE; p < end; p += 8) {
+            a = _mm_crc32_u64(a, word_at(p));
+            b = _mm_crc32_u64(b, word_at(p + FV_CRC_STRIDE));
+            c = _mm_crc32_u64(c, word_at(p + 2 * FV_CRC_STRIDE));
+        }
+        a = shifted(&crc->stride, (uint32_t)a) ^ b;
+        a = shifted(&crc->stride, (uint32_t)a) ^ c;
+        p += 2 * FV_CRC_STRIDE;
+    }
+    for (; n >= 8; n -= 8, p += 8)
+        a = _mm_crc32_u64(a, word_at(p));
+    uint32_t last = (uint32_t)a;
+    for (; n > 0; n--, p++)
+        last = _mm_crc32_u8(last, *p);
+    return ~last;
+}
+#else
+bool fv_crc32c_has_hardware(void) { return false; }
+
+static uint32_t add_hardware(const fv_crc32c *crc, uint32_t sum, const unsigned char *p, size_t n)
+{
+    return fv_crc_add(&crc->plain, sum, p, n);
+}
+#endif
+
+void fv_crc32c_init(fv_crc32c *crc, bool hardware)
+{
+    fv_crc_init(&crc->plain, FV_CRC32C);
+    shift_init(&crc->stride, 12);
+    shift_init(&crc->chunk, 20);
+    crc->hardware = hardware && fv_crc32c_has_hardware();
+}
+
+uint32_t fv_crc32c_add(const fv_crc32c *crc, uint32_t sum, const void *data, size_t n)
+{
+    return crc->hardware ? add_hardware(crc, sum, data, n) : fv_crc_add(&crc->plain, sum, data, n);
+}
