@@ -319,6 +319,7 @@ static const cli_option options[] = {
      .help = "draw the metrics by length as .svg, .png or .html"},
     {.name = "json", .type = CLI_FLAG, .help = "print one JSON object per model"},
     CLI_THREADS,
+    CLI_MEMORY,
 };
 
 const cli_verb verb_eval = {

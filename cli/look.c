@@ -186,6 +186,7 @@ static const cli_option options[] = {
      .help = "tokens as .npy instead of a text, as for run"},
     CLI_IDS_OPTIONS,
     CLI_THREADS,
+    CLI_MEMORY,
 };
 
 const cli_verb verb_look = {

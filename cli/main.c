@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "help.h"
+#include "memory.h"
 #include "options.h"
 #include "output.h"
 
@@ -64,7 +65,8 @@ static int dispatch(int argc, char **argv)
         help_verb(stdout, verb);
         return CLI_DONE;
     }
-    return verb->run(&call);
+    code = cli_memory_begin(&call);
+    return code ? code : verb->run(&call);
 }
 
 static bool reader_left(void)

@@ -52,7 +52,7 @@ typedef enum cli_type {
     CLI_PATH    /* a file or folder: like text, but completed from the disk */
 } cli_type;
 
-enum { CLI_MAX_OPTIONS = 32, CLI_MAX_WORDS = 64, CLI_MAX_SETTINGS = 64 };
+enum { CLI_MAX_OPTIONS = 48, CLI_MAX_WORDS = 64, CLI_MAX_SETTINGS = 64 };
 
 typedef struct cli_option {
     const char *name; /* long name without dashes */

@@ -303,6 +303,7 @@ static const cli_option options[] = {
      .metavar = "FILE",
      .help = "with --ids: where the logits go, .npy [batch, length, vocabulary]"},
     CLI_THREADS,
+    CLI_MEMORY,
 };
 
 const cli_verb verb_run = {

@@ -128,6 +128,7 @@ static const cli_option options[] = {
      .metavar = "N",
      .help = "at the end, write the mean of the last N states to FOLDER-average"},
     CLI_THREADS,
+    CLI_MEMORY,
     {.name = "quiet", .letter = 'q', .type = CLI_FLAG, .help = "no progress"},
 };
 
