@@ -321,6 +321,7 @@ static const cli_option options[] = {
     {.name = "json", .type = CLI_FLAG, .help = "print one JSON object per model"},
     CLI_WEIGHTS,
     CLI_THREADS,
+    CLI_MEMORY,
 };
 
 const cli_verb verb_eval = {

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "memory.h"
 #include "options.h"
 #include "output.h"
 
@@ -12,6 +13,11 @@ int cli_library_error(const char *verb, fv_ctx *ctx, fv_status status)
 {
     const char *reason = fv_ctx_message(ctx);
     const size_t n = strlen(verb);
+    char explained[512];
+    if (status == FV_ERR_MEMORY) {
+        cli_memory_explain(explained, sizeof explained, reason[0] ? reason : "out of memory");
+        reason = explained;
+    }
     /* The user does not need to know which op Ctrl-C interrupted. */
     if (status == FV_ERR_CANCELLED && !strstr(reason, "interrupted")) reason = "interrupted";
     if (strncmp(reason, verb, n) == 0 && reason[n] == ':') /* the message names the verb already */
@@ -26,11 +32,8 @@ int cli_library_error(const char *verb, fv_ctx *ctx, fv_status status)
 int cli_plain_context(const char *verb, fv_ctx **out)
 {
     fv_ctx_config config;
-    fv_ctx_config_init(&config, sizeof config);
+    cli_config_init(&config);
     config.threads = 1;
-    config.cancel = &cli_cancelled;
-    config.log = cli_log;
-    config.log_level = FV_LOG_WARN;
     fv_status status = fv_ctx_create(&config, out);
     if (status == FV_OK) return CLI_DONE;
     cli_error("%s: cannot create a context: %s", verb, fv_status_name(status));

@@ -8,6 +8,7 @@
 #include "folder.h"
 #include "fovea/file.h"
 #include "inspect.h"
+#include "memory.h"
 #include "output.h"
 
 static const cli_option options[] = {
@@ -272,11 +273,8 @@ static int inspect(fv_ctx *ctx, const cli_call *call, const char *path)
 static int run(const cli_call *call)
 {
     fv_ctx_config config;
-    fv_ctx_config_init(&config, sizeof config);
+    cli_config_init(&config);
     config.threads = 1;
-    config.cancel = &cli_cancelled;
-    config.log = cli_log;
-    config.log_level = FV_LOG_WARN;
     fv_ctx *ctx = NULL;
     fv_status status = fv_ctx_create(&config, &ctx);
     if (status != FV_OK) {

@@ -188,6 +188,7 @@ static const cli_option options[] = {
     CLI_IDS_OPTIONS,
     CLI_WEIGHTS,
     CLI_THREADS,
+    CLI_MEMORY,
 };
 
 const cli_verb verb_look = {

@@ -55,12 +55,27 @@ static uint64_t group_cap(uint64_t total)
     return total && cap >= total ? 0 : cap;
 }
 
+/* MemAvailable of /proc/meminfo; 0: unknown. */
+static uint64_t available_memory(void)
+{
+    char line[256];
+    unsigned long long kib = 0;
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && kib == 0 && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) != 1) kib = 0;
+    if (file) fclose(file);
+    return (uint64_t)kib << 10;
+}
+
 void machine_memory_get(machine_memory *out)
 {
     long page = sysconf(_SC_PAGESIZE), pages = sysconf(_SC_PHYS_PAGES);
     long free_pages = sysconf(_SC_AVPHYS_PAGES);
     out->total = page > 0 && pages > 0 ? (uint64_t)page * (uint64_t)pages : 0;
     out->available = page > 0 && free_pages > 0 ? (uint64_t)page * (uint64_t)free_pages : 0;
+    /* Free pages do not include caches, which the kernel gives back on demand. */
+    const uint64_t available = available_memory();
+    if (available > out->available) out->available = available;
     out->cap = group_cap(out->total);
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)

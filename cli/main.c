@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "help.h"
+#include "memory.h"
 #include "options.h"
 #include "output.h"
 
@@ -88,6 +89,7 @@ static int dispatch(int argc, char **argv)
         return CLI_DONE;
     }
     code = cli_check_paths(&call);
+    if (!code) code = cli_memory_begin(&call);
     return code ? code : verb->run(&call);
 }
 

@@ -2,21 +2,22 @@
 
 #include "fovea/file.h"
 #include "heatmap.h"
+#include "memory.h"
 #include "output.h"
 
 fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code)
 {
     fv_ctx_config cfg;
-    fv_ctx_config_init(&cfg, sizeof cfg);
+    cli_config_init(&cfg);
     cfg.threads = (int)cli_int(call, "threads");
     cfg.seed = seed;
-    cfg.cancel = &cli_cancelled;
-    cfg.log = cli_log;
-    cfg.log_level = FV_LOG_WARN;
     fv_ctx *ctx = NULL;
     const fv_status status = fv_ctx_create(&cfg, &ctx);
     if (status == FV_OK) return ctx;
-    cli_error("cannot create a context: %s", fv_status_name(status));
+    char reason[256];
+    cli_memory_explain(reason, sizeof reason, fv_status_name(status));
+    cli_error("%s: cannot create a context: %s", call->verb->name,
+              status == FV_ERR_MEMORY ? reason : fv_status_name(status));
     *code = cli_exit_code(status);
     return NULL;
 }

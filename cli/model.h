@@ -9,6 +9,7 @@
 #include "fovea/task.h"
 #include "fovea/transformer.h"
 #include "fovea/translate.h"
+#include "memory.h"
 #include "options.h"
 
 /* --threads, for the option tables. */

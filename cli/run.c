@@ -305,6 +305,7 @@ static const cli_option options[] = {
      .help = "with --ids: where the logits go, .npy [batch, length, vocabulary]"},
     CLI_WEIGHTS,
     CLI_THREADS,
+    CLI_MEMORY,
 };
 
 const cli_verb verb_run = {

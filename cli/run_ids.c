@@ -1,5 +1,8 @@
 /* fovea run MODEL --ids F.npy --logits OUT.npy: one pass over given tokens, for exact comparisons
  * with other libraries. */
+#include <math.h>
+#include <stdlib.h>
+
 #include "fovea/autograd.h"
 #include "fovea/file.h"
 #include "fovea/ops.h"
@@ -8,6 +11,23 @@
 #include "model.h"
 #include "output.h"
 #include "run.h"
+
+/* Numbers with a fraction, and those that are not numbers, are no ids. */
+static fv_status check_whole(fv_ctx *ctx, const char *path, fv_tensor *ids)
+{
+    fv_status status = fv_ctx_error(ctx);
+    const size_t count = (size_t)fv_tensor_count(ids), bytes = count * sizeof(double);
+    double *values = malloc(bytes ? bytes : 1);
+    if (!values) status = fv_ctx_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", path);
+    if (status == FV_OK) status = fv_tensor_read(ctx, fv_cast(ctx, ids, FV_F64), values, bytes);
+    for (size_t i = 0; i < count && status == FV_OK; i++)
+        if (!(values[i] == floor(values[i]) && fabs(values[i]) < 9e15))
+            status =
+                fv_ctx_fail(ctx, FV_ERR_FORMAT, "%s: element %zu is %.9g, expected a whole number",
+                            path, i, values[i]);
+    free(values);
+    return status;
+}
 
 fv_tensor *cli_load_i64_option(fv_ctx *ctx, const cli_call *call, const char *option,
                                fv_status *status)
@@ -19,7 +39,10 @@ fv_tensor *cli_load_i64_option(fv_ctx *ctx, const cli_call *call, const char *op
     if (*status != FV_OK) return NULL;
     fv_tensor *ids = fv_npy_load(ctx, file, "");
     fv_npy_close(&file);
-    if (fv_tensor_dtype(ids) != FV_I64) ids = fv_cast(ctx, ids, FV_I64);
+    const fv_dtype type = fv_tensor_dtype(ids);
+    if (type != FV_I64 && type != FV_I32 && type != FV_U8) *status = check_whole(ctx, path, ids);
+    if (*status != FV_OK) return NULL;
+    if (type != FV_I64) ids = fv_cast(ctx, ids, FV_I64);
     if (fv_tensor_rank(ids) == 1) ids = fv_unsqueeze(ctx, ids, 0);
     *status = fv_ctx_error(ctx);
     return ids;

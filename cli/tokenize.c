@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "input.h"
+#include "memory.h"
 #include "options.h"
 #include "output.h"
 
@@ -50,6 +51,7 @@ static const cli_option options[] = {
      .choices = "nfc|nfd|nfkc|nfkd",
      .help = "learn with normalized text"},
     {.name = "around", .type = CLI_FLAG, .help = "learn to put <s> and </s> around each text"},
+    CLI_MEMORY,
 };
 
 typedef struct session {

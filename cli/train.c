@@ -147,6 +147,7 @@ static const cli_option options[] = {
              "steps; write nothing"},
     CLI_FORCE,
     CLI_THREADS,
+    CLI_MEMORY,
     {.name = "quiet", .letter = 'q', .type = CLI_FLAG, .help = "no progress"},
 };
 

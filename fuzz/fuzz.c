@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "fovea/tensor.h"
 
@@ -37,5 +38,23 @@ void fuzz_check(fv_ctx *c)
     if (stats.used_bytes == used_before && fv_ctx_error(c) == FV_OK) return;
     fprintf(stderr, "%llu bytes left in use, error %s\n",
             (unsigned long long)(stats.used_bytes - used_before), fv_status_name(fv_ctx_error(c)));
+    abort();
+}
+
+double fuzz_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+void fuzz_bound(const char *what, fv_status status, size_t made, size_t max, double began)
+{
+    /* The budget of a few kilobytes takes some milliseconds, and ten times that with a sanitizer.
+     */
+    const double seconds = fuzz_clock() - began;
+    if (status != FV_ERR_MEMORY && made <= max && seconds < 0.5) return;
+    fprintf(stderr, "%s: %s, made %zu of at most %zu, %.3f s\n", what, fv_status_name(status), made,
+            max, seconds);
     abort();
 }

@@ -42,6 +42,11 @@ fv_ctx *fuzz_context(const uint8_t *data, size_t bytes);
 /* Ends the process if the input left memory in use or the context in error. */
 void fuzz_check(fv_ctx *ctx);
 
+/* Amplification is a finding as well: a call that fails for lack of memory, that makes more than
+ * `max` bytes or tokens, or that takes long. Ends the process then. */
+double fuzz_clock(void); /* CPU seconds of this thread */
+void fuzz_bound(const char *what, fv_status status, size_t made, size_t max, double began);
+
 /* Reads a tokenizer of any kind; what is accepted must encode texts with ids and offsets in range,
  * and decode what it encoded. */
 void fuzz_tokens(const uint8_t *data, size_t bytes);

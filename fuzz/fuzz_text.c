@@ -15,12 +15,19 @@ static void read_lines(fv_ctx *ctx, const char *text, size_t bytes)
 {
     fv_lines *lines = NULL;
     fv_line line = {.text = ""};
+    size_t made = 0;
+    const double began = fuzz_clock();
     fv_status s = fv_lines_open_memory(ctx, "input", text, bytes, FV_LINES_POLICY_MARK, &lines);
     while (s == FV_OK && line.text) {
         s = fv_lines_next(lines, &line);
+        if (s == FV_OK && line.text) made += line.bytes + 1;
         if (s == FV_OK && line.text && line.valid && !fv_utf8_valid(line.text, line.bytes)) abort();
     }
     fv_lines_close(&lines);
+    /* Compressed data may be 1,040 times as long, and a mebibyte in any case. An xz file may ask
+     * for a dictionary of 256 MiB, which is more than there is here. */
+    fuzz_bound("lines", s == FV_ERR_MEMORY ? FV_OK : s, made, (1 << 20) + 1041 * bytes + (1 << 16),
+               began);
 }
 
 /* A normal form of a normal form is itself. */
@@ -31,6 +38,8 @@ static void normalize(fv_ctx *ctx, const char *text, size_t bytes)
         if (fv_text_normalize(ctx, text, bytes, (fv_normal_form)form, &once) != FV_OK) abort();
         if (fv_text_normalize(ctx, once.data, once.bytes, (fv_normal_form)form, &twice) != FV_OK)
             abort();
+        /* The longest form of a code point has 33 bytes, for 3. */
+        if (once.bytes > 11 * bytes) abort();
         if (once.bytes != twice.bytes || memcmp(once.data, twice.data, once.bytes) != 0) abort();
     }
     if (fv_text_lower(ctx, text, bytes, &once) != FV_OK) abort();

@@ -97,7 +97,41 @@ static void wrong_calls_are_refused(void)
     program_run("run %s --ids %s --logits %s", gpt2, program_path("many.npy"),
                 program_path("logits.npy"));
     expect(3, NULL, "65 tokens, but the model has 64 positions");
+    /* Ids with a fraction are not cut off. */
+    const float half[] = {1, 2, 2.5f}, whole[] = {1, 2, 3};
+    fv_tensor *broken = fv_from_host(ctx, FV_F32, 2, (int64_t[]){1, 3}, half);
+    fv_tensor *fits = fv_from_host(ctx, FV_F32, 2, (int64_t[]){1, 3}, whole);
+    CHECK_OK(ctx, fv_npy_save(ctx, broken, program_path("half.npy")));
+    CHECK_OK(ctx, fv_npy_save(ctx, fits, program_path("whole.npy")));
+    program_run("run %s --ids %s --logits %s", gpt2, program_path("half.npy"),
+                program_path("logits.npy"));
+    expect(3, NULL, "half.npy: element 2 is 2.5, expected a whole number");
+    program_run("run %s --ids %s --logits %s", gpt2, program_path("whole.npy"),
+                program_path("logits.npy"));
+    expect(0, NULL, NULL);
     values_end(&ctx);
+}
+
+/* The memory cap: the message names it and the option. */
+static void memory_is_capped(void)
+{
+    const char *gpt2 = test_path("fixtures/gpt2");
+    program_run("run %s text --memory 10k", gpt2);
+    expect(1, NULL, "the memory cap is 10.0 KiB, --memory SIZE sets another");
+    program_run("run %s --ids %s --logits %s --memory 200k", gpt2, program_path("whole.npy"),
+                program_path("logits.npy"));
+    expect(1, NULL, "the memory cap is 200 KiB, --memory SIZE sets another");
+    static const char *const enough[] = {"1G", "0.5gib", "800MB", "0", "1000000000"};
+    for (size_t i = 0; i < sizeof enough / sizeof enough[0]; i++) {
+        program_run("run %s --ids %s --logits %s --memory %s", gpt2, program_path("whole.npy"),
+                    program_path("logits.npy"), enough[i]);
+        expect(0, NULL, NULL);
+    }
+    static const char *const wrong[] = {"much", "-1", "1Q", "5GG", "nan"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        program_run("run %s text --memory=%s", gpt2, wrong[i]);
+        expect(2, NULL, "--memory: expected a size such as 512M or 8G");
+    }
 }
 
 TEST_MAIN(argc, argv)
@@ -105,6 +139,7 @@ TEST_MAIN(argc, argv)
     TEST_BEGIN(argc, argv);
     RUN(logits_are_written);
     RUN(wrong_calls_are_refused);
+    RUN(memory_is_capped);
     program_end();
     return TEST_END();
 }

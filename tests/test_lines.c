@@ -302,6 +302,39 @@ static void decompressed_size_is_limited(void)
     fv_ctx_destroy(&small);
 }
 
+static fv_status read_all(fv_ctx *with, const char *path)
+{
+    fv_lines *lines = NULL;
+    fv_line line = {.text = ""};
+    fv_status s = fv_lines_open(with, path, FV_LINES_POLICY_REJECT, &lines);
+    while (s == FV_OK && line.text)
+        s = fv_lines_next(lines, &line);
+    fv_lines_close(&lines);
+    return s;
+}
+
+/* So does what decompresses to too many times its size. Deflate cannot, unless the limit is lower.
+ */
+static void decompressed_ratio_is_limited(void)
+{
+    static const char *const names[] = {"data/text/same.txt.gz", "data/text/same.txt.xz"};
+    static const uint64_t ratios[] = {0, 100, 100000};
+    for (int r = 0; r < 3; r++) {
+        fv_ctx_config cfg;
+        fv_ctx *own = NULL;
+        fv_ctx_config_init(&cfg, sizeof cfg);
+        cfg.limits.decompressed_ratio = ratios[r];
+        CHECK_EQ(fv_ctx_create(&cfg, &own), FV_OK);
+        for (int i = 0; i < 2; i++) {
+            if (!has_feature(compressed_features[i])) continue;
+            const bool fits = ratios[r] == 100000 || (ratios[r] == 0 && i == 0);
+            CHECK_EQ(read_all(own, test_path(names[i])), fits ? FV_OK : FV_ERR_LIMIT);
+            if (!fits) CHECK(strstr(fv_ctx_message(own), i ? "same.txt.xz: " : "same.txt.gz: "));
+        }
+        fv_ctx_destroy(&own);
+    }
+}
+
 /* Every call of the I/O table fails once: an error, no leak, no open file. */
 static void failing_calls(void)
 {
@@ -346,6 +379,7 @@ TEST_MAIN(argc, argv)
     RUN(compressed_files);
     RUN(truncated_compressed_files);
     RUN(decompressed_size_is_limited);
+    RUN(decompressed_ratio_is_limited);
     RUN(failing_calls);
     folder_remove();
     fv_ctx_destroy(&ctx);

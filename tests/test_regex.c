@@ -135,31 +135,73 @@ static void refuses(void)
     }
 }
 
-/* A pattern with very many ways to fail gives up, and soon. */
-static void gives_up(void)
+/* The matches of a pattern in N letters "a" and `end`, and how many steps they took. */
+enum { N = 20000 };
+static fv_status in_many_letters(const char *pattern, const char *end_text, int *count,
+                                 int64_t *steps)
 {
-    enum { N = 4000 };
-    static const char pattern[] = "(a|a)+b";
-    char *text = malloc(N);
+    char *text = malloc(N + 8);
     fv_arena arena;
     const fv_regex *re = NULL;
     fv_regex_run run = {.ctx = ctx};
-    bool found = false;
-    size_t begin = 0, end = 0;
+    bool found = true;
+    fv_status s = FV_OK;
     memset(text, 'a', N);
+    const size_t n = strlen(end_text);
+    memcpy(text + N, end_text, n);
     fv_arena_init(&arena, &ctx->mem);
-    CHECK_OK(ctx, fv_regex_compile(ctx, &arena, pattern, sizeof pattern - 1, &re));
-    fv_regex_begin(&run, text, N);
-    CHECK_EQ(fv_regex_find(&run, re, 0, &found, &begin, &end), FV_ERR_LIMIT);
-    /* One that does not fail takes the time of the text's length. */
-    static const char plain[] = "a+";
-    CHECK_OK(ctx, fv_regex_compile(ctx, &arena, plain, sizeof plain - 1, &re));
-    fv_regex_begin(&run, text, N);
-    CHECK_OK(ctx, fv_regex_find(&run, re, 0, &found, &begin, &end));
-    CHECK(found && begin == 0 && end == N);
+    CHECK_OK(ctx, fv_regex_compile(ctx, &arena, pattern, strlen(pattern), &re));
+    fv_regex_begin(&run, text, N + n);
+    const int64_t before = run.budget->steps_left;
+    *count = -1;
+    for (size_t from = 0, begin = 0, end = 0; found && s == FV_OK; from = end, ++*count)
+        s = fv_regex_find(&run, re, from, &found, &begin, &end);
+    *steps = before - run.budget->steps_left;
     fv_regex_end(&run);
     fv_arena_free(&arena);
     free(text);
+    return s;
+}
+
+/* Patterns with very many ways to fail: each is tried once at each position, whatever the start. */
+static void takes_linear_time(void)
+{
+    static const struct {
+        const char *pattern, *end;
+        int matches;
+    } cases[] = {{"a+", "", 1},
+                 {"a*b", "", 0},
+                 {"a*b", "b", 1},
+                 {"a*b|c", "cc", 2},
+                 {"(a|a)+b", "", 0},
+                 {"(a|aa)+b", "", 0},
+                 {"(?:a+)+b", "c", 0},
+                 {".*.*.*b", "", 0},
+                 {"(?:a?){20}a{20}b", "", 0},
+                 {"(?:a|a(?=b))+b", "", 0},
+                 {"a*?b", "", 0},
+                 {"(?:a*b)?", "", N + 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int count = 0;
+        int64_t steps = 0;
+        const fv_status s = in_many_letters(cases[i].pattern, cases[i].end, &count, &steps);
+        if (s != FV_OK || count != cases[i].matches || steps > 256 * N)
+            test_failed(__FILE__, __LINE__, "%s: %s, %d matches, %lld steps", cases[i].pattern,
+                        fv_status_name(s), count, (long long)steps);
+    }
+}
+
+/* What cannot be remembered gives up, and soon. */
+static void gives_up(void)
+{
+    static const char *const cases[] = {"(?>a*)b", "(?:a(?=a*$))*b", "a++b"};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int count = 0;
+        int64_t steps = 0;
+        CHECK_EQ(in_many_letters(cases[i], "", &count, &steps), FV_ERR_LIMIT);
+        CHECK(strstr(fv_ctx_message(ctx), "too many steps"));
+        CHECK(steps < 300 * N);
+    }
 }
 
 TEST_MAIN(argc, argv)
@@ -168,6 +210,7 @@ TEST_MAIN(argc, argv)
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
     RUN(finds);
     RUN(refuses);
+    RUN(takes_linear_time);
     RUN(gives_up);
     fv_ctx_destroy(&ctx);
     return TEST_END();

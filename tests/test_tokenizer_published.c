@@ -7,8 +7,6 @@
 #include "support/files.h"
 #include "support/test.h"
 #include "support/tokens.h"
-#include "text/byte_stream.h"
-#include "text/codepoints.h"
 
 static fv_ctx *ctx;
 static tokens_with with;
@@ -27,18 +25,7 @@ static const char *data_path(const char *rest)
 /* Unpacks a file of the set into our folder. */
 static void unpack(const char *packed, const char *plain)
 {
-    fv_byte_stream source;
-    fv_text whole = {0};
-    size_t got = 1;
-    char part[4096];
-    CHECK_OK(ctx, fv_byte_stream_open(ctx, data_path(packed), &source));
-    while (got > 0) {
-        CHECK_OK(ctx, fv_byte_stream_read(&source, part, sizeof part, &got));
-        if (got) CHECK_OK(ctx, fv_text_append(ctx, &whole, part, got));
-    }
-    fv_byte_stream_close(&source);
-    file_write(folder_path(plain), whole.data, whole.bytes);
-    fv_text_free(ctx, &whole);
+    tokens_unpack(ctx, data_path(packed), folder_path(plain));
 }
 
 static void use_line(const fv_doc *doc) { equal += tokens_compare(&with, doc); }

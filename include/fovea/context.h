@@ -163,7 +163,13 @@ typedef struct fv_limits {
     uint64_t total_bytes;  /* a whole file's data, decompressed [1 TiB] */
     uint64_t line_bytes;   /* a line of a text file [16 MiB] */
     uint64_t vocabulary;   /* tokens of a tokenizer [1,048,576] */
-    uint64_t reserved[7];  /* zero; new limits take their place here (docs/architecture.md) */
+    /* A tokenizer file is not trusted: what it may make of a text, and in how many steps. Each has
+     * 65,536 bytes and steps more than this, for short texts. */
+    uint64_t text_growth;        /* bytes or tokens made of a byte of text [16] */
+    uint64_t text_steps;         /* steps taken for a byte of text [256] */
+    uint64_t decoded_bytes;      /* bytes of text that a token decodes to, on average [1,024] */
+    uint64_t decompressed_ratio; /* of the bytes of a compressed file, beyond 1 MiB [1,040] */
+    uint64_t reserved[3];        /* zero; new limits take their place here (docs/architecture.md) */
 } fv_limits;
 
 /*

@@ -42,8 +42,12 @@
  * and Sequence of each. Split and Replace take a string or a regular expression. The expressions of
  * GPT-2, cl100k (Llama 3) and Qwen have hand-written scanners; others run on a backtracking engine
  * that supports everything except backreferences, scripts (\p{Han}), [:names:], conditionals,
- * repeats of something that can be empty, and lookbehind of variable length. A pattern that takes
- * too many steps on a text fails with FV_ERR_LIMIT.
+ * repeats of something that can be empty, and lookbehind of variable length.
+ *
+ * A file is not trusted. What a stage makes of a text, and the steps of all stages together, are
+ * bounded in proportion to the text (fv_limits: text_growth, text_steps, decoded_bytes); over that
+ * a call fails with FV_ERR_LIMIT and the names of the file and the stage. Which code points are
+ * letters, marks or punctuation is decided by the tables of Hugging Face's library.
  *
  * SentencePiece models (unigram, BPE, characters) give the ids, offsets and texts of SentencePiece.
  * They add no special tokens, because a model does not say which. Saving one writes a
@@ -153,8 +157,8 @@ FV_API FV_MUST_USE fv_status fv_tokenizer_encoder_create(fv_ctx *ctx, const fv_t
 /* Accepts NULL; sets *enc to NULL. */
 FV_API void fv_tokenizer_encoder_destroy(fv_tokenizer_encoder **enc);
 
-/* Encodes one text, or a text and its pair. Fails: FORMAT (not UTF-8), LIMIT (4 GiB; a pattern's
- * steps), STATE (an unknown word, and the model has no unknown token), MEMORY. */
+/* Encodes one text, or a text and its pair. Fails: FORMAT (not UTF-8), LIMIT (4 GiB; the
+ * bounds above), STATE (an unknown word, and the model has no unknown token), MEMORY. */
 FV_API FV_MUST_USE fv_status fv_tokenizer_encode(fv_tokenizer_encoder *enc, const char *text,
                                                  size_t bytes, unsigned flags, fv_encoding *out);
 FV_API FV_MUST_USE fv_status fv_tokenizer_encode_pair(fv_tokenizer_encoder *enc, fv_string text,
@@ -165,7 +169,8 @@ FV_API FV_MUST_USE fv_status fv_tokenizer_encode_pair(fv_tokenizer_encoder *enc,
 
 enum { FV_TOKENIZER_SKIP_SPECIALS = 1 };
 
-/* Bytes that are not UTF-8 become U+FFFD. Fails: INDEX (an id without a token), MEMORY. */
+/* Bytes that are not UTF-8 become U+FFFD. Ids without a token are left out, as in Hugging Face; the
+ * first in a context gives a warning. Fails: INDEX (a negative id), LIMIT, MEMORY. */
 FV_API FV_MUST_USE fv_status fv_tokenizer_decode(fv_ctx *ctx, const fv_tokenizer *tok,
                                                  const int32_t *ids, size_t count, unsigned flags,
                                                  fv_text *out);

@@ -22,6 +22,10 @@ static void fill_limits(fv_limits *limits)
     FV_DEFAULT(total_bytes);
     FV_DEFAULT(line_bytes);
     FV_DEFAULT(vocabulary);
+    FV_DEFAULT(text_growth);
+    FV_DEFAULT(text_steps);
+    FV_DEFAULT(decoded_bytes);
+    FV_DEFAULT(decompressed_ratio);
 #undef FV_DEFAULT
 }
 

@@ -103,6 +103,10 @@ void fv_limits_init(fv_limits *limits, size_t struct_size)
         .total_bytes = (uint64_t)1 << 40,
         .line_bytes = 16u << 20,
         .vocabulary = 1u << 20,
+        .text_growth = 16,
+        .text_steps = 256,
+        .decoded_bytes = 1024,
+        .decompressed_ratio = 1040,
     };
     fv_config_set_defaults(limits, struct_size, &defaults, sizeof defaults);
 }

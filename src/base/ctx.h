@@ -52,6 +52,7 @@ struct fv_ctx {
     fv_log_fn log;
     void *log_user;
     fv_log_level log_level;
+    bool warned_of_missing_token; /* an id without a token was decoded, and the log has it */
     const volatile int *cancel;
 
     fv_status error; /* sticky */

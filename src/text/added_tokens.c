@@ -1,4 +1,5 @@
 /* Added tokens: matched in the text before anything else. */
+#include "text/hf_unicode.h"
 #include "text/tokenizer_encoder.h"
 
 /* The characters before and at a position; 0 at the ends of the text. */
@@ -23,15 +24,9 @@ static uint32_t root_of(bool normalized) { return normalized ? 2 : 1; }
 
 fv_status fv_added_index(fv_tokenizer *tok)
 {
-    enum { LONGEST = 256 };
     size_t letters = 0;
-    for (size_t i = 0; i < tok->added_count; i++) {
-        /* In a text that repeats its prefix, a token costs its length at every byte. */
-        FV_RETURN_IF(tok->added[i].content.bytes > LONGEST, tok->ctx, FV_ERR_LIMIT,
-                     "tokenizer: an added token has %zu bytes, the limit is %d",
-                     tok->added[i].content.bytes, LONGEST);
+    for (size_t i = 0; i < tok->added_count; i++)
         letters += tok->added[i].content.bytes;
-    }
     FV_TRY(fv_trie_make(tok->ctx, &tok->trie, letters, 2));
     for (size_t i = 0; i < tok->added_count; i++) {
         const fv_added *a = &tok->added[i];
@@ -46,30 +41,32 @@ fv_status fv_added_index(fv_tokenizer *tok)
 
 /* The longest raw (or normalized) token at the start of `text`. */
 static const fv_added *longest(const fv_tokenizer *tok, bool normalized, const char *text,
-                               size_t left)
+                               size_t left, fv_text_budget *budget)
 {
     const fv_trie *t = &tok->trie;
     const fv_added *best = NULL;
     uint32_t node = root_of(normalized);
-    for (size_t i = 0; i < left && (node = fv_trie_step(t, node, text[i])); i++)
+    size_t i = 0;
+    for (; i < left && (node = fv_trie_step(t, node, text[i])); i++)
         if (t->values[node] >= 0) best = &tok->added[t->values[node]];
+    fv_text_budget_spend(budget, 4 * i); /* a step in the trie may miss the cache */
     return best;
 }
 
 static bool is_whole_word(const char *text, size_t bytes, size_t begin, size_t end)
 {
-    return !(begin > 0 && fv_is_word_char(char_before(text, begin))) &&
-           !(end < bytes && fv_is_word_char(char_at(text, bytes, end)));
+    return !(begin > 0 && fv_hf_is_word_char(char_before(text, begin))) &&
+           !(end < bytes && fv_hf_is_word_char(char_at(text, bytes, end)));
 }
 
 void fv_added_find(const fv_tokenizer *tok, bool normalized, const char *text, size_t bytes,
-                   size_t from, fv_added_match *out)
+                   size_t from, fv_text_budget *budget, fv_added_match *out)
 {
     const uint8_t bit = normalized ? 2 : 1;
     *out = (fv_added_match){.token = NULL, .begin = bytes, .end = bytes};
     for (size_t i = from; i < bytes; i++) {
         if (!(tok->added_first[(unsigned char)text[i]] & bit)) continue;
-        const fv_added *token = longest(tok, normalized, text + i, bytes - i);
+        const fv_added *token = longest(tok, normalized, text + i, bytes - i, budget);
         if (!token) continue;
         size_t begin = i, end = i + token->content.bytes;
         if (token->single_word && !is_whole_word(text, bytes, begin, end)) {

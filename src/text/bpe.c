@@ -29,7 +29,7 @@ static void find_merge(const fv_token_model *model, fv_bpe_symbol *first,
 
 /* As in SentencePiece: two symbols merge if their concatenation is a piece. User-defined pieces
  * never merge. */
-static void find_merged_piece(const fv_tokenizer_encoder *enc, fv_bpe_symbol *first,
+static void find_merged_piece(fv_tokenizer_encoder *enc, fv_bpe_symbol *first,
                               const fv_bpe_symbol *second)
 {
     const fv_token_model *model = &enc->tok->model;
@@ -38,12 +38,12 @@ static void find_merged_piece(const fv_tokenizer_encoder *enc, fv_bpe_symbol *fi
     if (bytes > model->longest) return;
     if (first->id >= 0 && model->kinds[first->id] == FV_PIECE_USER) return;
     if (second->id >= 0 && model->kinds[second->id] == FV_PIECE_USER) return;
+    fv_text_budget_spend(&enc->pretokenized.budget, 1 + bytes / 8);
     first->merged_id = fv_vocab_find(&enc->tok->vocab, enc->text + first->begin, bytes);
     if (first->merged_id >= 0) first->rank = model->ranks[first->merged_id];
 }
 
-static void rank_pair(const fv_tokenizer_encoder *enc, fv_bpe_symbol *first,
-                      const fv_bpe_symbol *second)
+static void rank_pair(fv_tokenizer_encoder *enc, fv_bpe_symbol *first, const fv_bpe_symbol *second)
 {
     if (enc->tok->model.ranks)
         find_merged_piece(enc, first, second);
@@ -91,6 +91,7 @@ static fv_status find_char(fv_tokenizer_encoder *enc, const char *text, size_t a
     if (at > 0) FV_TRY(fv_text_append(enc->ctx, s, model->prefix.text, model->prefix.bytes));
     FV_TRY(fv_text_append(enc->ctx, s, text + at, length));
     if (last) FV_TRY(fv_text_append(enc->ctx, s, model->suffix.text, model->suffix.bytes));
+    FV_TRY(fv_encoder_spend(enc, 1 + s->bytes / 8));
     *id = fv_token_model_find(enc->tok, s->data, s->bytes);
     return FV_OK;
 }
@@ -134,15 +135,17 @@ static fv_status init_from_chars(fv_tokenizer_encoder *enc, const char *text, si
 }
 
 size_t fv_token_model_user_piece(const fv_token_model *model, const char *text, size_t bytes,
-                                 int32_t *id)
+                                 int32_t *id, size_t *steps)
 {
     size_t longest = 0;
     uint32_t node = FV_ROOT_USER;
-    for (size_t i = 0; i < bytes && (node = fv_trie_step(&model->pieces, node, text[i])); i++)
+    size_t i = 0;
+    for (; i < bytes && (node = fv_trie_step(&model->pieces, node, text[i])); i++)
         if (model->pieces.values[node] >= 0) {
             *id = model->pieces.values[node];
             longest = i + 1;
         }
+    *steps += 4 * i; /* a step in the trie may miss the cache */
     return longest;
 }
 
@@ -152,7 +155,11 @@ static fv_status init_from_pieces(fv_tokenizer_encoder *enc, const char *text, s
     const fv_token_model *model = &enc->tok->model;
     for (size_t i = 0, length; i < bytes; i += length) {
         int32_t id = -1;
-        length = model->has_user ? fv_token_model_user_piece(model, text + i, bytes - i, &id) : 0;
+        size_t steps = 0;
+        length = model->has_user
+                     ? fv_token_model_user_piece(model, text + i, bytes - i, &id, &steps)
+                     : 0;
+        FV_TRY(fv_encoder_spend(enc, steps));
         if (length == 0) {
             length = fv_lead_length(text[i]);
             id = fv_vocab_find(&enc->tok->vocab, text + i, length);
@@ -230,6 +237,7 @@ static fv_status push_pair(fv_tokenizer_encoder *enc, int32_t at)
     fv_bpe_symbol *s = enc->symbols;
     if (at < 0 || s[at].next < 0) return FV_OK;
     rank_pair(enc, &s[at], &s[s[at].next]);
+    FV_TRY(fv_encoder_spend(enc, 1));
     if (s[at].rank == NO_RANK) return FV_OK;
     return heap_push(enc, (fv_bpe_candidate){s[at].rank, at});
 }

@@ -45,7 +45,9 @@ static fv_status read_compressed(fv_byte_stream *stream, void *out, size_t n, si
 
 fv_status fv_byte_stream_refill(fv_byte_stream *stream, size_t *got)
 {
-    return read_compressed(stream, stream->input, FV_BYTE_STREAM_INPUT, got);
+    FV_TRY(read_compressed(stream, stream->input, FV_BYTE_STREAM_INPUT, got));
+    stream->bytes_in += *got;
+    return FV_OK;
 }
 
 static const fv_decompressor_kind *const kinds[] = {&fv_decompress_gzip, &fv_decompress_xz};
@@ -157,12 +159,28 @@ void fv_byte_stream_close(fv_byte_stream *stream)
     *stream = (fv_byte_stream){.ctx = stream->ctx};
 }
 
+/* A small file may not decompress to an endless one. */
+static fv_status check_ratio(const fv_byte_stream *stream)
+{
+    enum { FREE = 1 << 20 };
+    const uint64_t ratio = stream->ctx->limits.decompressed_ratio;
+    const bool over =
+        stream->bytes_out > FREE && (stream->bytes_out - FREE) / ratio > stream->bytes_in;
+    FV_RETURN_IF(
+        over, stream->ctx, FV_ERR_LIMIT,
+        "%s: %llu bytes of %s data decompress to %llu or more, the limit is %llu times as many",
+        stream->name, (unsigned long long)stream->bytes_in, stream->kind->name,
+        (unsigned long long)stream->bytes_out, (unsigned long long)ratio);
+    return FV_OK;
+}
+
 fv_status fv_byte_stream_read(fv_byte_stream *stream, void *out, size_t n, size_t *got)
 {
     const uint64_t limit = stream->ctx->limits.total_bytes;
     FV_TRY(stream->kind ? stream->kind->read(stream, out, n, got)
                         : read_compressed(stream, out, n, got));
     stream->bytes_out += *got;
+    if (stream->kind) FV_TRY(check_ratio(stream));
     FV_RETURN_IF(stream->bytes_out > limit, stream->ctx, FV_ERR_LIMIT,
                  "%s: exceeds the limit of %llu bytes", stream->name, (unsigned long long)limit);
     return FV_OK;

@@ -27,6 +27,7 @@ typedef struct fv_byte_stream {
     void *user;
     unsigned char start[FV_BYTE_STREAM_MAGIC];
     size_t start_begin, start_end;
+    uint64_t bytes_in;  /* compressed bytes read so far */
     uint64_t bytes_out; /* decompressed bytes returned so far */
     unsigned char *input;
     struct fv_decompressor *decompressor; /* NULL: not compressed */

@@ -36,10 +36,10 @@ fv_status fv_charsmap_read(fv_ctx *ctx, fv_arena *arena, const char *blob, size_
 }
 
 size_t fv_charsmap_find(const fv_charsmap *map, const char *text, size_t bytes, bool longest,
-                        fv_string *form)
+                        fv_string *form, size_t *steps)
 {
     size_t found = 0, node = offset(map->units[0]);
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = 0; i < bytes; i++, ++*steps) {
         const unsigned char byte = (unsigned char)text[i];
         node ^= byte;
         if (node >= map->unit_count || label(map->units[node]) != byte) break;
@@ -52,6 +52,7 @@ size_t fv_charsmap_find(const fv_charsmap *map, const char *text, size_t bytes, 
         if (i + 1 < bytes && (text[i + 1] & 0xC0) == 0x80) continue;
         found = i + 1;
         *form = (fv_string){map->forms + value, strlen(map->forms + value)};
+        *steps += form->bytes / 8;
         if (!longest) break;
     }
     return found;

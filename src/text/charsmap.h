@@ -27,8 +27,8 @@ fv_status fv_charsmap_read(fv_ctx *ctx, fv_arena *arena, const char *blob, size_
                            fv_charsmap *out);
 
 /* Length of the longest (or shortest) entry that `text` begins with; 0: none. Entries and forms are
- * whole characters. */
+ * whole characters. Counts the steps it took: a corrupt table can lead through all of the text. */
 size_t fv_charsmap_find(const fv_charsmap *map, const char *text, size_t bytes, bool longest,
-                        fv_string *form);
+                        fv_string *form, size_t *steps);
 
 #endif

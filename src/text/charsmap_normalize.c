@@ -22,23 +22,34 @@ typedef struct walk {
     fv_text text; /* of the code points */
     size_t at;    /* position in the text, in bytes */
     size_t index; /* of the code point there */
+    size_t steps; /* taken to look up entries */
 } walk;
 
 /* The normalized form of the text at `at`; returns how many bytes it replaces. */
-static size_t peek(const walk *w, fv_string *form)
+static size_t peek(walk *w, fv_string *form)
 {
     const char *text = w->text.data + w->at;
     const size_t left = w->text.bytes - w->at;
     const fv_token_model *model = &w->tok->model;
     int32_t id;
-    size_t n = model->has_user ? fv_token_model_user_piece(model, text, left, &id) : 0;
+    size_t n = model->has_user ? fv_token_model_user_piece(model, text, left, &id, &w->steps) : 0;
     if (n == 0 && w->normalizer->map) {
-        n = fv_charsmap_find(w->normalizer->map, text, left, true, form);
+        n = fv_charsmap_find(w->normalizer->map, text, left, true, form, &w->steps);
         if (n) return n;
     }
     if (n == 0) n = fv_lead_length(text[0]);
     *form = (fv_string){text, n};
     return n;
+}
+
+/* Charges the steps of the last lookup to the budget. */
+static fv_status pay(walk *w)
+{
+    fv_text_budget *budget = w->codepoints->budget;
+    if (!budget) return FV_OK;
+    fv_text_budget_spend(budget, w->steps);
+    w->steps = 0;
+    return fv_text_budget_check(budget);
 }
 
 static void skip(walk *w, size_t bytes)
@@ -68,6 +79,7 @@ static fv_status walk_all(walk *w)
     while (remove && w->at < w->text.bytes) {
         size_t used = peek(w, &form);
         if (form.bytes != 1 || form.text[0] != ' ') break;
+        FV_TRY(pay(w));
         skip(w, used);
     }
     r->next_count = 0;
@@ -83,6 +95,7 @@ static fv_status walk_all(walk *w)
             FV_TRY(put_form(w, form, r->items[w->index].begin));
             after_blank = remove && form.text[form.bytes - 1] == ' ';
         }
+        FV_TRY(pay(w));
         skip(w, used);
     }
     uint32_t end = r->items[r->count - 1].end;
@@ -159,11 +172,13 @@ static fv_status put_character(fv_codepoints *r, const fv_normalizer *n, size_t 
 {
     char text[8];
     fv_string form;
-    if (whole && fv_charsmap_find(n->map, text, spell(r, begin, end, text), false, &form))
+    size_t steps = 0; /* few: the text is short, and put_instead bounds the form */
+    if (whole && fv_charsmap_find(n->map, text, spell(r, begin, end, text), false, &form, &steps))
         return put_instead(r, form, end - begin, c);
     for (size_t i = begin; i < end; i++) {
         size_t length = spell(r, i, i + 1, text);
-        if (!fv_charsmap_find(n->map, text, length, false, &form)) form = (fv_string){text, length};
+        if (!fv_charsmap_find(n->map, text, length, false, &form, &steps))
+            form = (fv_string){text, length};
         FV_TRY(put_instead(r, form, 1, c));
     }
     return FV_OK;

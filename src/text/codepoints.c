@@ -4,6 +4,7 @@
 
 #include "base/checked_math.h"
 #include "io/utf8.h"
+#include "text/hf_unicode.h"
 #include "text/unicode_data.h"
 
 /* ---- strings --------------------------------------------------------------------- */
@@ -44,7 +45,7 @@ void fv_codepoints_free(fv_codepoints *r)
 {
     fv_mem_free(&r->ctx->mem, r->items, r->room * sizeof *r->items);
     fv_mem_free(&r->ctx->mem, r->next, r->next_room * sizeof *r->next);
-    fv_codepoints_init(r, r->ctx);
+    *r = (fv_codepoints){.ctx = r->ctx, .budget = r->budget};
 }
 
 fv_status fv_codepoints_decode(fv_codepoints *r, const char *text, size_t bytes)
@@ -83,6 +84,8 @@ fv_status fv_codepoints_encode(const fv_codepoints *r, fv_text *out)
 
 fv_status fv_codepoints_push(fv_codepoints *r, fv_codepoint point)
 {
+    if (r->budget && r->next_count >= r->budget->max_made)
+        return fv_text_budget_make(r->budget, r->next_count + 1);
     if (r->next_count == r->next_room) {
         fv_codepoint *next =
             fv_mem_grow(&r->ctx->mem, r->next, &r->next_room, r->next_count + 1, sizeof *next);
@@ -129,7 +132,7 @@ fv_status fv_codepoints_lower(fv_codepoints *r, bool whole)
     for (size_t i = 0; i < r->count; i++) {
         fv_codepoint point = r->items[i];
         uint32_t lower[2];
-        int n = fv_unicode_lower(point.code, lower);
+        int n = whole ? fv_unicode_lower(point.code, lower) : fv_hf_lower(point.code, lower);
         if (whole && point.code == CAPITAL_SIGMA && ends_word(r, i)) lower[0] = FINAL_SIGMA;
         for (int k = 0; k < n; k++) {
             point.code = lower[k];

@@ -9,13 +9,15 @@
  *     if (s == FV_OK) s = fv_codepoints_encode(&r, &out);
  *     fv_codepoints_free(&r);
  *
- * All calls except init and free fail with MEMORY; decode also with FORMAT and LIMIT.
+ * All calls except init and free fail with MEMORY; decode also with FORMAT and LIMIT, push with
+ * LIMIT.
  */
 #ifndef FV_TEXT_CODEPOINTS_H
 #define FV_TEXT_CODEPOINTS_H
 
 #include "base/ctx.h"
 #include "fovea/unicode.h"
+#include "text/budget.h"
 
 typedef struct fv_codepoint {
     uint32_t code;
@@ -28,6 +30,10 @@ typedef struct fv_codepoints {
     size_t count, room;
     fv_codepoint *next; /* the next text, while a step writes it */
     size_t next_count, next_room;
+    fv_text_budget *budget; /* of the call, bounds the next text; NULL: none */
+    /* Code points that normalization leaves as they are though our tables decompose them; NULL:
+     * none. */
+    bool (*keeps)(uint32_t code, bool compatible);
 } fv_codepoints;
 
 void fv_codepoints_init(fv_codepoints *r, fv_ctx *ctx);
@@ -43,8 +49,7 @@ void fv_codepoints_swap(fv_codepoints *r);
 
 fv_status fv_codepoints_normalize(fv_codepoints *r, fv_normal_form form);
 /* `whole`: a final sigma depends on the letters around it; otherwise code points are mapped one by
- * one.
- */
+ * one, as Hugging Face's library does. */
 fv_status fv_codepoints_lower(fv_codepoints *r, bool whole);
 
 /* Reserves memory for `bytes` and a NUL. */
@@ -65,6 +70,12 @@ static inline uint32_t fv_code_of(const char *text, size_t length)
         return (uint32_t)(s[0] & 0x0F) << 12 | (uint32_t)(s[1] & 0x3F) << 6 | (s[2] & 0x3Fu);
     return (uint32_t)(s[0] & 0x07) << 18 | (uint32_t)(s[1] & 0x3F) << 12 |
            (uint32_t)(s[2] & 0x3F) << 6 | (s[3] & 0x3Fu);
+}
+
+/* Length of a code point in UTF-8. */
+static inline size_t fv_code_bytes(uint32_t code)
+{
+    return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
 }
 
 /* Length of the sequence that starts with this byte, in valid UTF-8. */

@@ -53,13 +53,11 @@ static kind kind_of(uint32_t c)
     }
 }
 
-static size_t bytes_of(uint32_t c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4; }
-
 size_t fv_grapheme_end(const fv_codepoints *r, size_t begin, size_t *bytes)
 {
     size_t i = begin;
     kind last = kind_of(r->items[i].code);
-    *bytes = bytes_of(r->items[i++].code);
+    *bytes = fv_code_bytes(r->items[i++].code);
     if (last == CONTROL) {
         const bool pair = r->items[begin].code == '\r' && i < r->count && r->items[i].code == '\n';
         if (pair) *bytes = 2;
@@ -68,7 +66,7 @@ size_t fv_grapheme_end(const fv_codepoints *r, size_t begin, size_t *bytes)
     for (; i < r->count; i++) {
         const kind next = kind_of(r->items[i].code);
         if (next != MARK && (last != LEAD || next == CONTROL)) break;
-        *bytes += bytes_of(r->items[i].code);
+        *bytes += fv_code_bytes(r->items[i].code);
         last = next;
     }
     return i;

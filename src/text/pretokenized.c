@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "io/utf8.h"
+#include "text/hf_unicode.h"
 
 void fv_pretokenized_init(fv_pretokenized *w, fv_ctx *ctx)
 {
     *w = (fv_pretokenized){.ctx = ctx, .regex = {.ctx = ctx}};
     fv_codepoints_init(&w->codepoints, ctx);
+    w->codepoints.budget = w->regex.budget = &w->budget;
 }
 
 void fv_pretokenized_free(fv_pretokenized *w)
@@ -55,6 +57,11 @@ void fv_pretokenized_swap(fv_pretokenized *w)
     w->next_room = room;
 }
 
+void fv_pretokenized_begin_call(fv_pretokenized *w, const fv_tokenizer *tok, size_t bytes)
+{
+    fv_text_budget_begin(&w->budget, w->ctx, tok->name, bytes);
+}
+
 fv_status fv_pretokenized_begin(fv_pretokenized *w, const char *text, size_t bytes, uint32_t base)
 {
     w->text = text;
@@ -74,6 +81,7 @@ static fv_status reserve(fv_pretokenized *w, size_t bytes)
 {
     FV_RETURN_IF(bytes >= UINT32_MAX, w->ctx, FV_ERR_LIMIT,
                  "tokenizer: the text has 4 GiB or more");
+    FV_TRY(fv_text_budget_make(&w->budget, bytes));
     FV_TRY(fv_text_reserve(w->ctx, &w->next_own, bytes));
     fv_token_span *spans =
         fv_mem_grow(&w->ctx->mem, w->next_spans, &w->next_span_room, bytes, sizeof *spans);
@@ -104,8 +112,10 @@ fv_status fv_pretokenized_normalize(fv_pretokenized *w, const fv_tokenizer *tok)
     if (tok->normalizer_count == 0 || fv_normalizers_are_noop(tok, w->text, w->bytes)) return FV_OK;
     FV_TRY(fv_codepoints_decode(r, w->text, w->bytes));
     FV_TRY(fv_normalizers_apply(tok, r));
-    FV_TRY(reserve(w, r->count * 4));
-    size_t used = 0;
+    size_t used = 0, bytes = 0;
+    for (size_t i = 0; i < r->count; i++)
+        bytes += fv_code_bytes(r->items[i].code);
+    FV_TRY(reserve(w, bytes));
     for (size_t i = 0; i < r->count; i++) {
         size_t length = fv_utf8_put(r->items[i].code, w->next_own.data + used);
         for (size_t k = 0; k < length; k++)
@@ -146,9 +156,10 @@ static void write_char(fv_pretokenized *w, size_t at, size_t length, fv_string i
  * begin with it. The pieces stay the same. */
 static fv_status rewrite(fv_pretokenized *w, fv_string blank, fv_prepend prepend)
 {
-    size_t used = 0, max = w->bytes * blank.bytes;
-    /* Each piece can grow by one blank. */
-    FV_TRY(reserve(w, max + w->count * blank.bytes));
+    size_t used = 0, max = w->bytes + w->count * blank.bytes;
+    for (size_t i = 0; i < w->bytes; i++)
+        max += w->text[i] == ' ' ? blank.bytes - 1 : 0;
+    FV_TRY(reserve(w, max));
     for (size_t p = 0; p < w->count; p++) {
         fv_piece *piece = &w->pieces[p];
         const char *text = w->text + piece->begin;
@@ -176,14 +187,6 @@ static fv_status rewrite(fv_pretokenized *w, fv_string blank, fv_prepend prepend
 
 /* ---- splitting ------------------------------------------------------------------- */
 
-static bool is_punctuation(uint32_t code)
-{
-    if (code < 0x80)
-        return (code >= '!' && code <= '/') || (code >= ':' && code <= '@') ||
-               (code >= '[' && code <= '`') || (code >= '{' && code <= '~');
-    return fv_unicode_is_punctuation(code);
-}
-
 /* Splits one piece so that every character with fits() is a match. */
 static fv_status mark_chars(fv_pretokenized *w, fv_piece piece, bool (*fits)(uint32_t code))
 {
@@ -203,14 +206,12 @@ static fv_status mark_chars(fv_pretokenized *w, fv_piece piece, bool (*fits)(uin
 static fv_status mark_text(fv_pretokenized *w, fv_piece piece, fv_string text, bool invert)
 {
     size_t begin = piece.begin;
-    for (size_t i = piece.begin; i + text.bytes <= piece.end;) {
-        if (memcmp(w->text + i, text.text, text.bytes) != 0) {
-            i++;
-            continue;
-        }
+    const char *found; /* memmem takes linear time for any pattern */
+    while ((found = memmem(w->text + begin, piece.end - begin, text.text, text.bytes))) {
+        const size_t i = (size_t)(found - w->text);
         FV_TRY(fv_pretokenized_push(w, begin, i, invert));
         FV_TRY(fv_pretokenized_push(w, i, i + text.bytes, !invert));
-        begin = i += text.bytes;
+        begin = i + text.bytes;
     }
     return fv_pretokenized_push(w, begin, piece.end, invert);
 }
@@ -273,7 +274,7 @@ static fv_status split_words(fv_pretokenized *w, fv_piece piece)
     for (size_t i = piece.begin; i < piece.end;) {
         size_t length = fv_lead_length(w->text[i]);
         uint32_t code = fv_code_of(w->text + i, length);
-        int kind = fv_unicode_is_space(code) ? SPACE : fv_is_word_char(code) ? WORD : OTHER;
+        int kind = fv_unicode_is_space(code) ? SPACE : fv_hf_is_word_char(code) ? WORD : OTHER;
         if (kind != last) {
             if (last != SPACE) FV_TRY(fv_pretokenized_push(w, begin, i, false));
             begin = i;
@@ -292,7 +293,7 @@ static fv_status split_bert(fv_pretokenized *w, fv_piece piece)
     /* Split each word again at punctuation: take it from the list and append its pieces. */
     size_t last = w->next_count;
     for (size_t i = first; i < last; i++)
-        FV_TRY(mark_chars(w, w->next_pieces[i], is_punctuation));
+        FV_TRY(mark_chars(w, w->next_pieces[i], fv_hf_is_punctuation));
     memmove(w->next_pieces + first, w->next_pieces + last,
             (w->next_count - last) * sizeof *w->next_pieces);
     w->next_count -= last - first;
@@ -320,11 +321,11 @@ static fv_status split_piece(fv_pretokenized *w, fv_piece piece, const fv_pre_to
         behavior = FV_SPLIT_WITH_NEXT;
         break;
     case FV_PRE_TOKENIZER_PUNCTUATION:
-        FV_TRY(mark_chars(w, piece, is_punctuation));
+        FV_TRY(mark_chars(w, piece, fv_hf_is_punctuation));
         behavior = split->behavior;
         break;
     case FV_PRE_TOKENIZER_DIGITS:
-        FV_TRY(mark_chars(w, piece, fv_unicode_is_number));
+        FV_TRY(mark_chars(w, piece, fv_hf_is_number));
         behavior = split->individual ? FV_SPLIT_ISOLATED : FV_SPLIT_CONTIGUOUS;
         break;
     case FV_PRE_TOKENIZER_STRING:
@@ -341,9 +342,19 @@ static fv_status split_piece(fv_pretokenized *w, fv_piece piece, const fv_pre_to
     return FV_OK;
 }
 
+/* By fv_pre_tokenizer_kind, for messages. */
+static const char *const split_names[] = {
+    "pre-tokenizer ByteLevel",        "pre-tokenizer Whitespace",  "pre-tokenizer WhitespaceSplit",
+    "pre-tokenizer Metaspace",        "pre-tokenizer Punctuation", "pre-tokenizer Digits",
+    "pre-tokenizer BertPreTokenizer", "pre-tokenizer Split",       "pre-tokenizer Split"};
+
 fv_status fv_pretokenized_split(fv_pretokenized *w, const fv_pre_tokenizer *split)
 {
     const fv_string blank = {" ", 1};
+    enum { STEPS = 64, PER_BYTE = 2 };
+    w->budget.stage = split_names[split->kind];
+    fv_text_budget_spend(&w->budget, STEPS + PER_BYTE * (w->bytes + w->count));
+    FV_TRY(fv_text_budget_check(&w->budget));
     if (split->kind == FV_PRE_TOKENIZER_METASPACE)
         FV_TRY(rewrite(w, split->pattern, split->prepend));
     else if (split->kind == FV_PRE_TOKENIZER_BYTE_LEVEL && split->prefix_space)

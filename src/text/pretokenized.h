@@ -16,6 +16,7 @@ typedef struct fv_piece {
 
 typedef struct fv_pretokenized {
     fv_ctx *ctx;
+    fv_text_budget budget; /* of the call */
     const char *text;
     size_t bytes;
     uint32_t base;         /* without spans: offset of text[0] in the original */
@@ -32,6 +33,8 @@ typedef struct fv_pretokenized {
 void fv_pretokenized_init(fv_pretokenized *w, fv_ctx *ctx);
 void fv_pretokenized_free(fv_pretokenized *w);
 
+/* Starts a call with `bytes` of text, in one or several parts. */
+void fv_pretokenized_begin_call(fv_pretokenized *w, const fv_tokenizer *tok, size_t bytes);
 /* Starts with one piece of valid UTF-8, which is at byte `base` of the original. */
 fv_status fv_pretokenized_begin(fv_pretokenized *w, const char *text, size_t bytes, uint32_t base);
 /* Normalizes the whole text. */

@@ -21,7 +21,7 @@ static fv_status put(emitter *e, fv_regex_op op, uint32_t value, uint32_t other)
         fv_mem_grow(&e->p->ctx->mem, e->steps, &e->room, e->count + 1, sizeof *steps);
     FV_RETURN_IF(!steps, e->p->ctx, FV_ERR_MEMORY, "pattern: out of memory");
     e->steps = steps;
-    steps[e->count++] = (fv_regex_step){op, value, other};
+    steps[e->count++] = (fv_regex_step){op, value, other, 0};
     return FV_OK;
 }
 
@@ -177,6 +177,18 @@ static fv_status emit(emitter *e, int32_t number)
     return FV_OK;
 }
 
+/* Items to look at for one code point, the other case included. */
+static uint32_t class_cost(const fv_regex *re, const fv_regex_class *c)
+{
+    enum { MAX_COST = 1 << 20 };
+    uint64_t cost = c->count / 8;
+    for (size_t i = 0; i < c->count; i++)
+        if (c->items[i].kind == FV_RE_ITEM_CLASS) cost += 1 + re->classes[c->items[i].low].cost;
+    if (c->fold) cost *= 3;
+    if (c->intersection >= 0) cost += 1 + re->classes[c->intersection].cost;
+    return (uint32_t)(cost < MAX_COST ? cost : MAX_COST);
+}
+
 static fv_status finish(emitter *e, const fv_regex **out)
 {
     fv_arena *arena = e->p->arena;
@@ -186,7 +198,15 @@ static fv_status finish(emitter *e, const fv_regex **out)
     FV_RETURN_IF(!re || !steps || !classes, e->p->ctx, FV_ERR_MEMORY, "pattern: out of memory");
     memcpy(steps, e->steps, e->count * sizeof *steps);
     if (e->p->class_count) memcpy(classes, e->p->classes, e->p->class_count * sizeof *classes);
-    *re = (fv_regex){steps, e->count, classes, e->p->class_count};
+    *re = (fv_regex){.steps = steps,
+                     .step_count = e->count,
+                     .classes = classes,
+                     .class_count = e->p->class_count};
+    for (size_t i = 0; i < e->count; i++)
+        if (steps[i].op == FV_RE_SPLIT) steps[i].number = (uint32_t)re->split_count++;
+    /* A class comes before those inside it. */
+    for (size_t i = re->class_count; i > 0; i--)
+        classes[i - 1].cost = class_cost(re, &classes[i - 1]);
     for (size_t i = 0; i < re->class_count; i++)
         for (uint32_t c = 0; c < 128; c++)
             if (fv_regex_class_has(re, &classes[i], c))

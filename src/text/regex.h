@@ -18,14 +18,18 @@
  * (?>..). Not supported: backreferences, scripts as in \p{Han}, conditionals, repeats of something
  * that can be empty.
  *
- * Matching is backtracking, as in Oniguruma, and finds the same matches. A pattern that takes too
- * many steps for the length of the text fails with FV_ERR_LIMIT.
+ * Matching is backtracking, as in Oniguruma, and finds the same matches. On a text that makes it
+ * try much, it remembers which choices have failed at which positions, for all later starts as
+ * well: then each is tried once, and the time is linear in the text. Atomic groups and long
+ * lookaheads may still be tried often; what takes more steps than the budget allows fails with
+ * FV_ERR_LIMIT.
  */
 #ifndef FV_TEXT_REGEX_H
 #define FV_TEXT_REGEX_H
 
 #include "base/ctx.h"
 #include "io/arena.h"
+#include "text/budget.h"
 
 /* ---- program --------------------------------------------------------------------- */
 
@@ -33,7 +37,7 @@ typedef enum fv_regex_op {
     FV_RE_CHAR,  /* value */
     FV_RE_FOLD,  /* value, ignoring case */
     FV_RE_CLASS, /* value: index of the class */
-    FV_RE_SPLIT, /* first value, then other */
+    FV_RE_SPLIT, /* first value, then other; number: its index among the splits */
     FV_RE_JUMP,  /* to value */
     FV_RE_MATCH,
     FV_RE_LINE_BEGIN,
@@ -53,7 +57,7 @@ typedef enum fv_regex_op {
 
 typedef struct fv_regex_step {
     fv_regex_op op;
-    uint32_t value, other;
+    uint32_t value, other, number;
 } fv_regex_step;
 
 typedef enum fv_regex_item_kind {
@@ -77,11 +81,12 @@ typedef struct fv_regex_class {
     bool negated, fold;
     int32_t intersection; /* index of the class after &&, or -1 */
     uint64_t ascii[2];    /* precomputed for U+0 to U+7F */
+    uint32_t cost;        /* of a lookup beyond these, in steps */
 } fv_regex_class;
 
 typedef struct fv_regex {
     fv_regex_step *steps;
-    size_t step_count;
+    size_t step_count, split_count;
     fv_regex_class *classes;
     size_t class_count;
 } fv_regex;
@@ -96,18 +101,28 @@ uint32_t fv_regex_fold(uint32_t code);
 
 /* ---- matching -------------------------------------------------------------------- */
 
+/* A split that was taken on the way to the current position. */
 typedef struct fv_regex_place {
-    uint32_t step, at;
+    uint32_t step; /* with the bit FV_RE_PLACE_OTHER: now on its second branch */
+    uint32_t at;
 } fv_regex_place;
+
+enum { FV_RE_PLACE_OTHER = 1 << 30 };
 
 typedef struct fv_regex_run {
     fv_ctx *ctx;
     const char *text; /* valid UTF-8 */
     size_t bytes;
-    uint64_t steps_left;
+    fv_text_budget *budget; /* of the caller; NULL: of its own, for each text */
+    fv_text_budget own;
+    int64_t granted, left; /* steps taken from the budget but not yet charged; left of them */
     size_t last_end;       /* end of the last match; SIZE_MAX: none yet */
     fv_regex_place *stack; /* backtracking points */
     size_t count, room;
+    /* Which splits have failed at which positions, one bit each; used once `remembers` is set. */
+    uint64_t *failed;
+    size_t failed_room;
+    bool remembers, tried_to_remember;
 } fv_regex_run;
 
 void fv_regex_begin(fv_regex_run *run, const char *text, size_t bytes);

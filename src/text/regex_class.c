@@ -21,7 +21,10 @@ static fv_status new_class(fv_regex_parser *p, uint32_t *number)
 
 static fv_status put_item(fv_regex_parser *p, uint32_t number, fv_regex_item item)
 {
+    enum { MAX_COUNT = 8192 };
     fv_regex_class *c = &p->classes[number];
+    if (p->item_count++ == MAX_COUNT)
+        return fv_regex_fail(p, FV_ERR_LIMIT, "too many characters in classes");
     if (c->count == c->room) {
         const size_t room = c->room ? 2 * c->room : 4;
         fv_regex_item *items = fv_arena_array(p->arena, room, sizeof *items);

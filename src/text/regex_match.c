@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "fovea/unicode.h"
 #include "text/regex.h"
 #include "text/tokenizer_pipeline.h"
@@ -130,11 +132,67 @@ static bool holds(const fv_regex_run *run, fv_regex_op op, size_t at)
     }
 }
 
-/* ---- matching -------------------------------------------------------------------- */
+/* ---- steps and memory ------------------------------------------------------------ */
+
+/* Starts to remember failures: 64 bits for a byte of text at most, otherwise nothing. */
+static fv_status start_to_remember(fv_regex_run *run, const fv_regex *re)
+{
+    enum { MAX_SPLITS = 512 };
+    run->tried_to_remember = true;
+    if (re->split_count > MAX_SPLITS) return FV_OK;
+    const size_t words = (re->split_count * (run->bytes + 1) + 63) / 64;
+    uint64_t *failed =
+        fv_mem_grow(&run->ctx->mem, run->failed, &run->failed_room, words, sizeof *failed);
+    FV_RETURN_IF(!failed, run->ctx, FV_ERR_MEMORY, "pattern: out of memory");
+    run->failed = failed;
+    memset(failed, 0, words * sizeof *failed);
+    run->remembers = true;
+    return FV_OK;
+}
+
+static size_t bit_of(const fv_regex_run *run, const fv_regex *re, uint32_t step, size_t at)
+{
+    return re->steps[step].number * (run->bytes + 1) + at;
+}
+
+static bool has_failed(const fv_regex_run *run, const fv_regex *re, uint32_t step, size_t at)
+{
+    const size_t bit = bit_of(run, re, step, at);
+    return run->failed[bit / 64] >> (bit % 64) & 1;
+}
+
+static void remember_failure(fv_regex_run *run, const fv_regex *re, uint32_t step, size_t at)
+{
+    const size_t bit = bit_of(run, re, step, at);
+    run->failed[bit / 64] |= (uint64_t)1 << (bit % 64);
+}
+
+/* Charges the steps taken so far. */
+static fv_status settle(fv_regex_run *run)
+{
+    fv_text_budget_spend(run->budget, (size_t)(run->granted - run->left));
+    run->granted = run->left;
+    return fv_text_budget_check(run->budget);
+}
+
+/* Called when the granted steps are used up. */
+static fv_status grant_steps(fv_regex_run *run, const fv_regex *re)
+{
+    enum { MORE = 4096 };
+    FV_TRY(settle(run));
+    if (!run->tried_to_remember) FV_TRY(start_to_remember(run, re));
+    run->granted += MORE;
+    run->left += MORE;
+    return FV_OK;
+}
 
 static fv_status push(fv_regex_run *run, uint32_t step, size_t at)
 {
+    enum { FREE = 1 << 12, PER_BYTE = 32 };
     if (run->count == run->room) {
+        FV_RETURN_IF(run->count > FREE + run->bytes * PER_BYTE, run->ctx, FV_ERR_LIMIT,
+                     "%.200s: %s: the pattern has too many alternatives open at once",
+                     run->budget->file, run->budget->stage);
         fv_regex_place *stack =
             fv_mem_grow(&run->ctx->mem, run->stack, &run->room, run->count + 1, sizeof *stack);
         FV_RETURN_IF(!stack, run->ctx, FV_ERR_MEMORY, "pattern: out of memory");
@@ -143,6 +201,28 @@ static fv_status push(fv_regex_run *run, uint32_t step, size_t at)
     run->stack[run->count++] = (fv_regex_place){step, (uint32_t)at};
     return FV_OK;
 }
+
+/* Goes back to the last split above `base` whose second branch is still open; false: there is none.
+ * A split whose branches have both failed at a position fails there on any later path, too: what
+ * follows depends on nothing else. */
+static bool back_track(fv_regex_run *run, const fv_regex *re, size_t base, uint32_t *step,
+                       size_t *at)
+{
+    for (; run->count > base; run->count--) {
+        fv_regex_place *p = &run->stack[run->count - 1];
+        if (!(p->step & FV_RE_PLACE_OTHER)) {
+            *step = re->steps[p->step].other;
+            *at = p->at;
+            p->step |= FV_RE_PLACE_OTHER;
+            return true;
+        }
+        if (run->remembers)
+            remember_failure(run, re, p->step & ~(uint32_t)FV_RE_PLACE_OTHER, p->at);
+    }
+    return false;
+}
+
+/* ---- matching -------------------------------------------------------------------- */
 
 static fv_status run_from(fv_regex_run *run, const fv_regex *re, uint32_t step, size_t at,
                           bool *matched, size_t *end);
@@ -159,6 +239,7 @@ static fv_status run_inner(fv_regex_run *run, const fv_regex *re, uint32_t step,
     uint32_t back = behind ? s->other : 0;
     for (; back > 0 && begin > 0; back--)
         begin = char_before(run, begin);
+    run->left -= behind ? s->other : 0;
     if (back == 0) FV_TRY(run_from(run, re, step + 1, begin, holds_here, &end));
     if (s->op == FV_RE_NOT_AHEAD || s->op == FV_RE_NOT_BEHIND) *holds_here = !*holds_here;
     if (s->op == FV_RE_ATOMIC && *holds_here) *at = end;
@@ -180,9 +261,11 @@ static fv_status take_step(fv_regex_run *run, const fv_regex *re, uint32_t *step
         break;
     case FV_RE_CLASS:
         *alive = char_at(run, *at, &code, at) && class_has(re, s->value, code);
+        run->left -= re->classes[s->value].cost;
         break;
     case FV_RE_SPLIT:
-        FV_TRY(push(run, s->other, *at));
+        *alive = !(run->remembers && has_failed(run, re, *step, *at));
+        if (*alive) FV_TRY(push(run, *step, *at));
         *step = s->value;
         return FV_OK;
     case FV_RE_JUMP:
@@ -212,8 +295,7 @@ static fv_status run_from(fv_regex_run *run, const fv_regex *re, uint32_t step, 
     *matched = false;
     for (;;) {
         bool alive = true;
-        FV_RETURN_IF(run->steps_left-- == 0, run->ctx, FV_ERR_LIMIT,
-                     "tokenizer: the split pattern takes too many steps on this text");
+        if (--run->left < 0) FV_TRY(grant_steps(run, re));
         if (re->steps[step].op == FV_RE_MATCH) {
             *matched = true;
             *end = at;
@@ -221,20 +303,22 @@ static fv_status run_from(fv_regex_run *run, const fv_regex *re, uint32_t step, 
             return FV_OK;
         }
         FV_TRY(take_step(run, re, &step, &at, &alive));
-        if (alive) continue;
-        if (run->count == base) return FV_OK;
-        run->count--;
-        step = run->stack[run->count].step;
-        at = run->stack[run->count].at;
+        if (!alive && !back_track(run, re, base, &step, &at)) return FV_OK;
     }
 }
 
 void fv_regex_begin(fv_regex_run *run, const char *text, size_t bytes)
 {
-    enum { FREE_STEPS = 1 << 20, STEPS_A_BYTE = 1 << 10 };
+    /* Most patterns take fewer steps than this, and need not remember anything. */
+    enum { FREE_STEPS = 1 << 12, STEPS_A_BYTE = 16 };
+    if (!run->budget || run->budget == &run->own) {
+        run->budget = &run->own;
+        fv_text_budget_begin(&run->own, run->ctx, "pattern", bytes);
+    }
     run->text = text;
     run->bytes = bytes;
-    run->steps_left = FREE_STEPS + (uint64_t)bytes * STEPS_A_BYTE;
+    run->granted = run->left = FREE_STEPS + (int64_t)bytes * STEPS_A_BYTE;
+    run->remembers = run->tried_to_remember = false;
     run->count = 0;
     run->last_end = SIZE_MAX;
 }
@@ -242,6 +326,7 @@ void fv_regex_begin(fv_regex_run *run, const char *text, size_t bytes)
 void fv_regex_end(fv_regex_run *run)
 {
     fv_mem_free(&run->ctx->mem, run->stack, run->room * sizeof *run->stack);
+    fv_mem_free(&run->ctx->mem, run->failed, run->failed_room * sizeof *run->failed);
     *run = (fv_regex_run){.ctx = run->ctx};
 }
 
@@ -257,5 +342,5 @@ fv_status fv_regex_find(fv_regex_run *run, const fv_regex *re, size_t from, bool
         if (*found || at == run->bytes) break;
     }
     if (*found) run->last_end = *end;
-    return FV_OK;
+    return settle(run);
 }

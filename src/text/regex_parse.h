@@ -38,6 +38,7 @@ typedef struct fv_regex_parser {
     size_t node_count, node_room;
     fv_regex_class *classes;
     size_t class_count, class_room;
+    size_t item_count; /* of all classes */
 } fv_regex_parser;
 
 /* Parses the whole pattern. */

@@ -12,6 +12,7 @@
 typedef struct decoding {
     fv_ctx *ctx;
     const fv_tokenizer *tok;
+    fv_text_budget budget; /* for the text of unknown pieces; others are bounded beforehand */
     const fv_token_decoder *step;
     fv_text bytes; /* of the current run of byte pieces */
     fv_text *out;
@@ -58,7 +59,7 @@ static fv_status put_normal(decoding *d, fv_string s, uint8_t kind)
 static fv_status put_piece(decoding *d, int32_t id)
 {
     const fv_string token = fv_tokenizer_id_to_token(d->tok, id);
-    FV_RETURN_IF(!token.text, d->ctx, FV_ERR_INDEX, "tokenizer: unknown token id %d", id);
+    if (!token.text) return fv_decode_missing(d->ctx, d->tok, id);
     const uint8_t kind = d->tok->model.kinds[id];
     if (kind == FV_PIECE_BYTE)
         return fv_text_append(d->ctx, &d->bytes, &(char){(char)fv_fallback_byte(token)}, 1);
@@ -67,6 +68,7 @@ static fv_status put_piece(decoding *d, int32_t id)
     if (kind == FV_PIECE_CONTROL || kind == FV_PIECE_UNKNOWN) {
         d->took_blank = false;
         if (kind == FV_PIECE_CONTROL) return FV_OK;
+        FV_TRY(fv_text_budget_make(&d->budget, d->out->bytes + d->step->to.bytes));
         return fv_text_append(d->ctx, d->out, d->step->to.text, d->step->to.bytes);
     }
     return put_normal(d, token, kind);
@@ -109,7 +111,9 @@ fv_status fv_decode_sentencepiece(fv_ctx *ctx, const fv_tokenizer *tok, const in
     decoding d = {
         .ctx = ctx, .tok = tok, .step = &tok->decoders[0], .out = &made, .at_start = true};
     const bool marian = fv_token_model_is_marian(&tok->model);
-    fv_status s = fv_text_append(ctx, &made, "", 0);
+    fv_status s = fv_decode_begin(&d.budget, ctx, tok, ids, count);
+    d.budget.stage = "decoder of SentencePiece";
+    if (s == FV_OK) s = fv_text_append(ctx, &made, "", 0);
     for (size_t i = 0; i < count && s == FV_OK; i++) {
         const bool special = fv_tokenizer_is_special(tok, ids[i]);
         if (special && (flags & FV_TOKENIZER_SKIP_SPECIALS)) continue;

@@ -59,9 +59,7 @@ bool fv_tokenizer_is_special(const fv_tokenizer *tok, int32_t id)
 
 fv_string fv_token_spelling(const fv_tokenizer *tok, int32_t id)
 {
-    if (has_flag(tok, id, FV_TOKEN_NORMALIZED))
-        for (size_t i = 0; i < tok->added_count; i++)
-            if (tok->added[i].id == id) return tok->added[i].content;
+    if (has_flag(tok, id, FV_TOKEN_NORMALIZED)) return tok->added[tok->added_by_id[id]].content;
     return fv_tokenizer_id_to_token(tok, id);
 }
 
@@ -73,16 +71,30 @@ int32_t fv_token_model_find(const fv_tokenizer *tok, const char *text, size_t by
 
 /* ---- added tokens ---------------------------------------------------------------- */
 
-/* Normalizes the content of an added token. */
-static fv_status normalize_content(fv_tokenizer *tok, fv_added *added)
+/* In a text that repeats its prefix, an added token costs its length at every byte. */
+enum { LONGEST_ADDED = 256 };
+
+static fv_status check_added_length(const fv_tokenizer *tok, size_t bytes)
 {
-    if (!added->normalized || tok->normalizer_count == 0) return FV_OK;
+    FV_RETURN_IF(bytes > LONGEST_ADDED, tok->ctx, FV_ERR_LIMIT,
+                 "%.200s: an added token has %zu bytes, the limit is %d", tok->name, bytes,
+                 LONGEST_ADDED);
+    return FV_OK;
+}
+
+/* Normalizes the content of an added token. */
+static fv_status normalize_content(fv_tokenizer *tok, fv_text_budget *budget, fv_added *added)
+{
+    if (!added->normalized || tok->normalizer_count == 0)
+        return check_added_length(tok, added->content.bytes);
     fv_codepoints r;
     fv_text out = {0};
     fv_codepoints_init(&r, tok->ctx);
+    r.budget = budget;
     fv_status s = fv_codepoints_decode(&r, added->content.text, added->content.bytes);
     if (s == FV_OK) s = fv_normalizers_apply(tok, &r);
     if (s == FV_OK) s = fv_codepoints_encode(&r, &out);
+    if (s == FV_OK) s = check_added_length(tok, out.bytes);
     if (s == FV_OK) {
         char *copy = fv_arena_text(&tok->arena, out.data, out.bytes);
         added->content = (fv_string){copy, out.bytes};
@@ -93,7 +105,8 @@ static fv_status normalize_content(fv_tokenizer *tok, fv_added *added)
     return s;
 }
 
-static fv_status read_added(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v, fv_added *out)
+static fv_status read_added(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v,
+                            fv_text_budget *budget, fv_added *out)
 {
     int64_t id = 0;
     char quoted[FV_QUOTED_BYTES];
@@ -115,9 +128,23 @@ static fv_status read_added(fv_tokenizer *tok, const fv_doc *doc, const fv_value
         FV_TRY(fv_vocab_put(&tok->vocab, out->content.text, out->content.bytes, id));
         out->id = (int32_t)id;
     }
-    FV_TRY(normalize_content(tok, out));
+    FV_TRY(normalize_content(tok, budget, out));
     if (out->content.bytes)
         tok->added_first[(unsigned char)out->content.text[0]] |= out->normalized ? 2 : 1;
+    return FV_OK;
+}
+
+/* Finds added tokens by id; of several with one id, the first counts. */
+static fv_status index_ids(fv_tokenizer *tok)
+{
+    bool needed = false;
+    for (size_t i = 0; i < tok->added_count; i++)
+        needed = needed || tok->added[i].normalized;
+    if (!needed) return FV_OK;
+    tok->added_by_id = fv_arena_array(&tok->arena, tok->vocab.size, sizeof *tok->added_by_id);
+    FV_RETURN_IF(!tok->added_by_id, tok->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
+    for (size_t i = tok->added_count; i > 0; i--)
+        tok->added_by_id[tok->added[i - 1].id] = (uint32_t)(i - 1);
     return FV_OK;
 }
 
@@ -133,16 +160,21 @@ static fv_status read_all_added(fv_tokenizer *tok, const fv_doc *doc, const fv_v
         for (size_t i = 0; i < model_size; i++)
             known[i] = tok->vocab.tokens[i].text != NULL;
     }
+    /* One budget for all added tokens of the file; each may make what a short text may. */
+    fv_text_budget budget;
+    fv_text_budget_begin(&budget, tok->ctx, tok->name, tok->text_bytes);
+    budget.max_made = FV_TEXT_BUDGET_FREE;
     fv_status s = FV_OK;
     for (uint32_t i = 0; v && i < v->count && s == FV_OK; i++) {
         tok->added[i] = (fv_added){.id = -1};
-        s = read_added(tok, doc, &v->as.items[i], &tok->added[i]);
+        s = read_added(tok, doc, &v->as.items[i], &budget, &tok->added[i]);
         if (s == FV_OK) tok->added_count++;
     }
     if (s == FV_OK) {
         tok->flags = fv_mem_zalloc(&tok->ctx->mem, tok->vocab.size);
         if (!tok->flags) s = fv_fail(tok->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
     }
+    if (s == FV_OK) s = index_ids(tok);
     for (size_t i = 0; i < tok->added_count && s == FV_OK; i++) {
         const fv_added *a = &tok->added[i];
         if (a->special) tok->flags[a->id] |= FV_TOKEN_SPECIAL;
@@ -226,9 +258,10 @@ fv_status fv_tokenizer_parse(fv_ctx *ctx, const char *name, const char *text, si
         tok->ctx = ctx;
         fv_arena_init(&tok->arena, &ctx->mem);
         fv_vocab_init(&tok->vocab, ctx);
+        tok->name = fv_arena_text(&tok->arena, name, strlen(name));
         tok->text = fv_mem_alloc(&ctx->mem, bytes);
     }
-    if (!tok || !tok->text) {
+    if (!tok || !tok->name || !tok->text) {
         s = fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", name);
     } else {
         tok->text_bytes = bytes;

@@ -16,6 +16,7 @@ typedef struct pieces {
 
 typedef struct decoding {
     fv_ctx *ctx;
+    fv_text_budget budget;
     pieces current, next;
 } decoding;
 
@@ -30,6 +31,7 @@ static fv_status end_piece(decoding *d, pieces *p)
 
 static fv_status append(decoding *d, const char *text, size_t bytes)
 {
+    FV_TRY(fv_text_budget_make(&d->budget, d->next.text.bytes + bytes));
     return fv_text_append(d->ctx, &d->next.text, text, bytes);
 }
 
@@ -50,14 +52,12 @@ static bool begins_with(fv_string s, fv_string lead)
 static fv_status append_replaced(decoding *d, fv_string s, fv_string from, fv_string to)
 {
     size_t begin = 0;
-    for (size_t i = 0; from.bytes && i + from.bytes <= s.bytes;) {
-        if (memcmp(s.text + i, from.text, from.bytes) != 0) {
-            i++;
-            continue;
-        }
+    const char *found;
+    while (from.bytes && (found = memmem(s.text + begin, s.bytes - begin, from.text, from.bytes))) {
+        const size_t i = (size_t)(found - s.text);
         FV_TRY(append(d, s.text + begin, i - begin));
         FV_TRY(append(d, to.text, to.bytes));
-        begin = i += from.bytes;
+        begin = i + from.bytes;
     }
     return append(d, s.text + begin, s.bytes - begin);
 }
@@ -65,7 +65,7 @@ static fv_status append_replaced(decoding *d, fv_string s, fv_string from, fv_st
 /* The same for matches of a pattern. */
 static fv_status append_regex_replaced(decoding *d, fv_string s, const fv_regex *re, fv_string to)
 {
-    fv_regex_run run = {.ctx = d->ctx};
+    fv_regex_run run = {.ctx = d->ctx, .budget = &d->budget};
     bool found = true;
     size_t last = 0, begin = 0, end = 0;
     fv_status status = FV_OK;
@@ -265,8 +265,19 @@ static fv_status decode_piece(decoding *d, const fv_token_decoder *step, size_t 
     }
 }
 
+/* By fv_token_decoder_kind, for messages. */
+static const char *const names[] = {
+    "decoder ByteLevel", "decoder BPEDecoder",   "decoder WordPiece",
+    "decoder Metaspace", "decoder Fuse",         "decoder Strip",
+    "decoder Replace",   "decoder ByteFallback", "decoder of SentencePiece"};
+
 static fv_status run_step(decoding *d, const fv_token_decoder *step)
 {
+    enum { STEPS = 64, PER_BYTE = 8, PER_PIECE = 16 };
+    d->budget.stage = names[step->kind];
+    fv_text_budget_spend(&d->budget,
+                         STEPS + PER_BYTE * d->current.text.bytes + PER_PIECE * d->current.count);
+    FV_TRY(fv_text_budget_check(&d->budget));
     d->next.text.bytes = 0;
     d->next.count = 0;
     FV_TRY(append(d, "", 0));
@@ -289,13 +300,42 @@ static fv_status run_step(decoding *d, const fv_token_decoder *step)
 
 /* ---- entry point ----------------------------------------------------------------- */
 
+fv_status fv_decode_missing(fv_ctx *ctx, const fv_tokenizer *tok, int32_t id)
+{
+    FV_RETURN_IF(id < 0, ctx, FV_ERR_INDEX, "tokenizer: unknown token id %d", id);
+    if (!ctx->warned_of_missing_token)
+        fv_report(ctx, FV_LOG_WARN,
+                  "%.150s: no token has id %d (the vocabulary has %zu): such ids are left out",
+                  tok->name, id, fv_tokenizer_vocab_size(tok));
+    ctx->warned_of_missing_token = true;
+    return FV_OK;
+}
+
+fv_status fv_decode_begin(fv_text_budget *budget, fv_ctx *ctx, const fv_tokenizer *tok,
+                          const int32_t *ids, size_t count)
+{
+    size_t bytes = 0;
+    fv_text_budget_begin_decoding(budget, ctx, tok->name, count, 0);
+    budget->stage = "tokens";
+    for (size_t i = 0; i < count; i++) {
+        bytes += fv_token_spelling(tok, ids[i]).bytes + 1;
+        FV_TRY(fv_text_budget_make(budget, bytes));
+    }
+    fv_text_budget_begin_decoding(budget, ctx, tok->name, count, bytes);
+    return FV_OK;
+}
+
 static fv_status decode(decoding *d, const fv_tokenizer *tok, const int32_t *ids, size_t count,
                         unsigned flags)
 {
+    FV_TRY(fv_decode_begin(&d->budget, d->ctx, tok, ids, count));
     FV_TRY(fv_text_append(d->ctx, &d->current.text, "", 0));
     for (size_t i = 0; i < count; i++) {
         fv_string token = fv_token_spelling(tok, ids[i]);
-        FV_RETURN_IF(!token.text, d->ctx, FV_ERR_INDEX, "tokenizer: unknown token id %d", ids[i]);
+        if (!token.text) {
+            FV_TRY(fv_decode_missing(d->ctx, tok, ids[i]));
+            continue;
+        }
         if ((flags & FV_TOKENIZER_SKIP_SPECIALS) && fv_tokenizer_is_special(tok, ids[i])) continue;
         if (tok->decoder_count == 0 && d->current.count > 0)
             FV_TRY(fv_text_append(d->ctx, &d->current.text, " ", 1));

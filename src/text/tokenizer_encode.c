@@ -226,6 +226,10 @@ static fv_split_scanner plain_scan(const fv_pre_tokenizer *split)
     return split->kind == FV_PRE_TOKENIZER_REGEX && kept ? split->scan : NULL;
 }
 
+/* By fv_token_model_kind, for messages. */
+static const char *const model_names[] = {"model BPE", "model WordLevel", "model WordPiece",
+                                          "model Unigram"};
+
 /* If the last pre-tokenizer is such a scanner, each match is encoded directly, without storing the
  * list of pieces. A ByteLevel after it changes nothing. */
 static fv_status encode_pieces(fv_tokenizer_encoder *enc, fv_token_list *list)
@@ -244,6 +248,7 @@ static fv_status encode_pieces(fv_tokenizer_encoder *enc, fv_token_list *list)
     if (tok->pre_tokenizer_count == 0 && tok->model.marks_begin_pieces) scan = fv_split_metaspace;
     for (size_t i = 0; i < pre_tokenizers; i++)
         FV_TRY(fv_pretokenized_split(&enc->pretokenized, &tok->pre_tokenizers[i]));
+    enc->pretokenized.budget.stage = model_names[tok->model.kind];
     for (size_t i = 0; i < w->count; i++) {
         fv_piece piece = w->pieces[i];
         const uint32_t end = piece.end;
@@ -288,7 +293,9 @@ static fv_status encode_section(fv_tokenizer_encoder *enc, const char *text, siz
     FV_TRY(fv_pretokenized_normalize(w, enc->tok));
     w->next_count = 0;
     for (size_t from = 0; from < w->bytes; from = m.end) {
-        fv_added_find(enc->tok, true, w->text, w->bytes, from, &m);
+        w->budget.stage = "added tokens";
+        fv_added_find(enc->tok, true, w->text, w->bytes, from, &w->budget, &m);
+        FV_TRY(fv_text_budget_check(&w->budget));
         FV_TRY(fv_pretokenized_push(w, from, m.begin, false));
         if (m.token)
             FV_TRY(fv_pretokenized_push_piece(
@@ -310,7 +317,9 @@ static fv_status encode_text(fv_tokenizer_encoder *enc, const char *text, size_t
     FV_TRY(reserve(enc, list, bytes / 8));
     for (size_t from = 0; from < bytes;) {
         fv_added_match m;
-        fv_added_find(enc->tok, false, text, bytes, from, &m);
+        enc->pretokenized.budget.stage = "added tokens";
+        fv_added_find(enc->tok, false, text, bytes, from, &enc->pretokenized.budget, &m);
+        FV_TRY(fv_text_budget_check(&enc->pretokenized.budget));
         FV_TRY(encode_section(enc, text + from, m.begin - from, from, list));
         if (!m.token) break;
         fv_token_span span = {(uint32_t)m.begin, (uint32_t)m.end};
@@ -322,13 +331,13 @@ static fv_status encode_text(fv_tokenizer_encoder *enc, const char *text, size_t
 
 /* ---- post-processor -------------------------------------------------------------- */
 
-/* The number of leading or trailing blanks of a byte-level token. */
-static uint32_t blanks(fv_string token, bool at_end)
+/* The number of leading or trailing blanks of a byte-level token, at most `max`. */
+static uint32_t blanks(fv_string token, bool at_end, uint32_t max)
 {
     const uint32_t blank = fv_gpt2_byte_to_codepoint(' ');
     uint32_t count = 0;
     size_t begin = 0, end = token.bytes;
-    while (begin < end) {
+    while (begin < end && count < max) {
         size_t at = begin, length;
         if (at_end)
             for (at = end - 1; at > begin && (token.text[at] & 0xC0) == 0x80;)
@@ -356,7 +365,9 @@ static void trim_offsets(const fv_tokenizer *tok, const char *text, fv_token_lis
         /* An added token includes the blanks it stripped. */
         if (l->specials[i] == FROM_TEXT)
             token = (fv_string){text + span->begin, span->end - span->begin};
-        uint32_t leading = blanks(token, false), trailing = blanks(token, true);
+        /* An unknown token may be spelled with more blanks than the text it stands for has. */
+        const uint32_t max = span->end - span->begin + 1;
+        uint32_t leading = blanks(token, false, max), trailing = blanks(token, true, max);
         if (leading > 0 && tok->trim_prefix_space && (i == 0 || span->begin == 0)) leading--;
         for (; leading > 0 && span->begin < span->end; leading--)
             span->begin += (uint32_t)fv_lead_length(text[span->begin]);
@@ -371,6 +382,7 @@ static fv_status append(fv_tokenizer_encoder *enc, uint8_t sequence, uint8_t typ
 {
     const fv_token_list *from = &enc->plain[sequence];
     fv_token_list *to = &enc->finished;
+    FV_TRY(fv_text_budget_make(&enc->pretokenized.budget, to->count + from->count));
     FV_TRY(reserve(enc, to, from->count));
     if (from->count == 0) return FV_OK;
     memcpy(to->ids + to->count, from->ids, from->count * sizeof *to->ids);
@@ -388,6 +400,7 @@ static fv_status finish(fv_tokenizer_encoder *enc, const fv_string *text, size_t
     const fv_tokenizer *tok = enc->tok;
     const fv_template *template = texts == 2 ? &tok->pair : &tok->single;
     enc->finished.count = 0;
+    enc->pretokenized.budget.stage = "post-processor";
     for (size_t i = 0; i < texts && tok->trim_offsets; i++)
         trim_offsets(tok, text[i].text, &enc->plain[i]);
     if (!tok->has_template && texts == 1) {
@@ -429,6 +442,11 @@ static void hand_out(const fv_tokenizer_encoder *enc, fv_encoding *out)
 static fv_status encode(fv_tokenizer_encoder *enc, const fv_string *texts, size_t count,
                         unsigned flags, fv_encoding *out)
 {
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        FV_RETURN_IF(!fv_checked_add_size(bytes, texts[i].bytes, &bytes), enc->ctx, FV_ERR_LIMIT,
+                     "tokenizer: the texts are too long");
+    fv_pretokenized_begin_call(&enc->pretokenized, enc->tok, bytes);
     for (size_t i = 0; i < count; i++)
         FV_TRY(encode_text(enc, texts[i].text, texts[i].bytes, &enc->plain[i]));
     FV_TRY(finish(enc, texts, count, flags));

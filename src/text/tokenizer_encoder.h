@@ -77,6 +77,13 @@ struct fv_tokenizer_encoder {
     fv_token_list finished;
 };
 
+/* Counts steps of the model. Fails with LIMIT once the call has used up its steps. */
+static inline fv_status fv_encoder_spend(fv_tokenizer_encoder *enc, size_t steps)
+{
+    fv_text_budget_spend(&enc->pretokenized.budget, steps);
+    return fv_text_budget_check(&enc->pretokenized.budget);
+}
+
 /* Adds a token of the current piece. */
 fv_status fv_encoder_add_token(fv_tokenizer_encoder *enc, int32_t id, size_t begin, size_t end);
 
@@ -104,7 +111,8 @@ typedef struct fv_added_match {
     size_t begin, end;
 } fv_added_match;
 
+/* Counts its steps in the budget, but does not check it. */
 void fv_added_find(const fv_tokenizer *tok, bool normalized, const char *text, size_t bytes,
-                   size_t from, fv_added_match *out);
+                   size_t from, fv_text_budget *budget, fv_added_match *out);
 
 #endif

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "io/utf8.h"
+#include "text/hf_unicode.h"
 #include "text/tokenizer_pipeline.h"
 
 /* ---- basic steps ----------------------------------------------------------------- */
@@ -39,16 +40,17 @@ static fv_status put_text(fv_codepoints *r, fv_string text, fv_codepoint model)
 }
 
 /* The number of code points from `at` on that spell `text`, or 0. */
-static size_t spells(const fv_codepoints *r, size_t at, fv_string text)
+static size_t spells(fv_codepoints *r, size_t at, fv_string text)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < text.bytes; n++) {
-        size_t length = fv_lead_length(text.text[i]);
-        if (at + n >= r->count || r->items[at + n].code != fv_code_of(text.text + i, length))
-            return 0;
+    size_t n = 0, i = 0;
+    while (i < text.bytes) {
+        const size_t length = fv_lead_length(text.text[i]);
+        if (at + n >= r->count || r->items[at + n].code != fv_code_of(text.text + i, length)) break;
         i += length;
+        n++;
     }
-    return n;
+    fv_text_budget_spend(r->budget, n);
+    return i == text.bytes ? n : 0;
 }
 
 static fv_status replace(fv_codepoints *r, fv_string from, fv_string to)
@@ -56,6 +58,7 @@ static fv_status replace(fv_codepoints *r, fv_string from, fv_string to)
     r->next_count = 0;
     for (size_t i = 0; i < r->count;) {
         size_t n = spells(r, i, from);
+        FV_TRY(fv_text_budget_check(r->budget));
         if (n == 0) {
             FV_TRY(fv_codepoints_push(r, r->items[i++]));
             continue;
@@ -72,7 +75,7 @@ static fv_status replace(fv_codepoints *r, fv_string from, fv_string to)
 static fv_status replace_matches(fv_codepoints *r, const fv_regex *re, fv_string to)
 {
     fv_text text = {0};
-    fv_regex_run run = {.ctx = r->ctx};
+    fv_regex_run run = {.ctx = r->ctx, .budget = r->budget};
     bool found = true;
     size_t at = 0, index = 0, begin = 0, end = 0;
     fv_status s = fv_codepoints_encode(r, &text);
@@ -107,13 +110,6 @@ static fv_status prepend(fv_codepoints *r, fv_string text)
 
 /* ---- BERT ------------------------------------------------------------------------ */
 
-static bool is_unwanted(uint32_t code)
-{
-    if (code == '\t' || code == '\n' || code == '\r') return false;
-    fv_category c = fv_unicode_category(code);
-    return code == 0xFFFD || c == FV_CATEGORY_CC || c == FV_CATEGORY_CF || c == FV_CATEGORY_CO;
-}
-
 static bool is_chinese(uint32_t c)
 {
     return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
@@ -121,8 +117,6 @@ static bool is_chinese(uint32_t c)
            (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) ||
            (c >= 0x2F800 && c <= 0x2FA1F);
 }
-
-static bool is_accent(uint32_t code) { return fv_unicode_category(code) == FV_CATEGORY_MN; }
 
 static fv_status separate_chinese(fv_codepoints *r)
 {
@@ -141,24 +135,40 @@ static fv_status separate_chinese(fv_codepoints *r)
 static fv_status bert(fv_codepoints *r, const fv_normalizer *n)
 {
     if (n->clean) {
-        drop(r, is_unwanted);
+        drop(r, fv_hf_is_control);
         for (size_t i = 0; i < r->count; i++)
             if (fv_unicode_is_space(r->items[i].code)) r->items[i].code = ' ';
     }
     if (n->chinese) FV_TRY(separate_chinese(r));
     if (n->accents) {
         FV_TRY(fv_codepoints_normalize(r, FV_NORMAL_FORM_NFD));
-        drop(r, is_accent);
+        drop(r, fv_hf_is_accent);
     }
     return n->lower ? fv_codepoints_lower(r, false) : FV_OK;
 }
 
 /* ---- pipeline -------------------------------------------------------------------- */
 
+/* By fv_normalizer_kind: the name for messages, and about how many steps a code point takes. */
+static const struct {
+    const char *name;
+    unsigned steps;
+} kinds[] = {{"normalizer NFC", 10},         {"normalizer NFD", 10},
+             {"normalizer NFKC", 10},        {"normalizer NFKD", 10},
+             {"normalizer Lowercase", 5},    {"normalizer Strip", 1},
+             {"normalizer StripAccents", 5}, {"normalizer Replace", 5},
+             {"normalizer Prepend", 2},      {"normalizer BertNormalizer", 30},
+             {"normalizer Precompiled", 20}, {"normalizer of SentencePiece", 10}};
+
 fv_status fv_normalizers_apply(const fv_tokenizer *tok, fv_codepoints *r)
 {
+    enum { STEPS = 64 }; /* for an empty text, too */
+    r->keeps = fv_hf_keeps;
     for (size_t i = 0; i < tok->normalizer_count; i++) {
         const fv_normalizer *n = &tok->normalizers[i];
+        r->budget->stage = kinds[n->kind].name;
+        fv_text_budget_spend(r->budget, STEPS + r->count * kinds[n->kind].steps);
+        FV_TRY(fv_text_budget_check(r->budget));
         switch (n->kind) {
         case FV_NORMALIZER_NFC:
         case FV_NORMALIZER_NFD:
@@ -173,7 +183,7 @@ fv_status fv_normalizers_apply(const fv_tokenizer *tok, fv_codepoints *r)
             strip(r, n->left, n->right);
             break;
         case FV_NORMALIZER_STRIP_ACCENTS:
-            drop(r, fv_unicode_is_mark);
+            drop(r, fv_hf_is_mark);
             break;
         case FV_NORMALIZER_REPLACE:
             FV_TRY(n->re ? replace_matches(r, n->re, n->to) : replace(r, n->from, n->to));

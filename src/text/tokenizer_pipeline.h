@@ -116,6 +116,7 @@ typedef struct fv_token_model {
     fv_string prefix; /* of pieces that continue a word */
     fv_string suffix; /* BPE: of a word's last piece */
     bool fuse_unk, byte_fallback, ignore_merges;
+    size_t longest;   /* length of the longest token in bytes */
     size_t max_chars; /* WORD_PIECE: longer words become the unknown token */
     fv_merge *merges; /* open addressing */
     size_t merge_slots;
@@ -127,7 +128,6 @@ typedef struct fv_token_model {
     /* SentencePiece models only: */
     const uint8_t *kinds;  /* fv_piece_kind by id; NULL: not a SentencePiece model */
     const uint32_t *ranks; /* BPE, by id: two symbols that spell a piece merge with its rank */
-    size_t longest;        /* length of the longest piece in bytes */
     bool has_user;         /* there are user-defined pieces */
     /* Marian: ids from this one on are reported as unknown; otherwise INT32_MAX */
     int32_t visible_ids;
@@ -185,7 +185,8 @@ typedef enum fv_token_flag {
 struct fv_tokenizer {
     fv_ctx *ctx;
     fv_arena arena;
-    char *text; /* the tokenizer.json */
+    const char *name; /* of the file, for messages */
+    char *text;       /* the tokenizer.json */
     size_t text_bytes;
     fv_vocab vocab; /* tokens of the model, and added tokens */
     uint8_t *flags; /* by id, bits of fv_token_flag; vocab.size entries */
@@ -197,7 +198,8 @@ struct fv_tokenizer {
     fv_token_model model;
     fv_added *added;
     size_t added_count;
-    fv_trie trie; /* values are indices of added tokens */
+    uint32_t *added_by_id; /* index of an id's added token; only those with FV_TOKEN_NORMALIZED */
+    fv_trie trie;          /* values are indices of added tokens */
     uint8_t
         added_first[256]; /* bit 0: a raw token begins with this byte; bit 1: a normalized one */
     bool has_template;    /* if false, the pair directly follows the text */
@@ -209,7 +211,7 @@ struct fv_tokenizer {
 
 /* ---- steps ----------------------------------------------------------------------- */
 
-/* Runs the normalizers. */
+/* Runs the normalizers, within the budget of the code points. */
 fv_status fv_normalizers_apply(const fv_tokenizer *tok, fv_codepoints *r);
 fv_status fv_normalize_precompiled(const fv_normalizer *n, fv_codepoints *r);
 fv_status fv_normalize_sentencepiece(const fv_tokenizer *tok, const fv_normalizer *n,
@@ -221,7 +223,7 @@ bool fv_normalizers_are_noop(const fv_tokenizer *tok, const char *text, size_t b
 uint32_t fv_gpt2_byte_to_codepoint(unsigned byte);
 int fv_gpt2_codepoint_to_byte(uint32_t code);
 
-/* \w of Rust's regular expressions: letters, marks, digits, connectors and joiners. */
+/* \w by our tables: letters, marks, digits, connectors and joiners. */
 bool fv_is_word_char(uint32_t code);
 
 /* Builds the trie of the added tokens. */
@@ -242,12 +244,21 @@ int fv_fallback_byte(fv_string token);
 fv_status fv_decode_sentencepiece(fv_ctx *ctx, const fv_tokenizer *tok, const int32_t *ids,
                                   size_t count, unsigned flags, fv_text *out);
 
+/* Starts the budget of decoding these ids. Fails: LIMIT (they spell too much). */
+fv_status fv_decode_begin(fv_text_budget *budget, fv_ctx *ctx, const fv_tokenizer *tok,
+                          const int32_t *ids, size_t count);
+/* Handles an id without a token: as in Hugging Face it decodes to nothing, since a model may have
+ * more outputs than its tokenizer has tokens. The first one in a context gives a warning. Fails:
+ * INDEX (negative). */
+fv_status fv_decode_missing(fv_ctx *ctx, const fv_tokenizer *tok, int32_t id);
+
 /* The text a token decodes to; for an added token this is the normalized content. */
 fv_string fv_token_spelling(const fv_tokenizer *tok, int32_t id);
 
-/* Length of the longest user-defined SentencePiece piece that `text` begins with; 0: none. */
+/* Length of the longest user-defined SentencePiece piece that `text` begins with; 0: none. Adds the
+ * steps it took. */
 size_t fv_token_model_user_piece(const fv_token_model *model, const char *text, size_t bytes,
-                                 int32_t *id);
+                                 int32_t *id, size_t *steps);
 
 /* ---- reading (tokenizer_read_*.c) -------------------------------------------------- */
 

@@ -191,6 +191,9 @@ fv_status fv_read_model(fv_tokenizer *tok, const fv_doc *doc, const fv_value *v)
         FV_TRY(read_unknown(tok, doc, v));
     }
     find_bytes(tok);
+    for (size_t i = 0; i < tok->vocab.size; i++)
+        if (tok->vocab.tokens[i].bytes > tok->model.longest)
+            tok->model.longest = tok->vocab.tokens[i].bytes;
     if (kind == FV_TOKEN_MODEL_BPE) return read_bpe(tok, doc, v);
     return kind == FV_TOKEN_MODEL_WORD_PIECE ? read_word_piece(tok, doc, v) : FV_OK;
 }

@@ -58,8 +58,13 @@ static fv_status read_template(fv_tokenizer *tok, const fv_doc *doc, const fv_va
     const bool pair = key[0] == 'p';
     size_t count = 0;
     FV_TRY(fv_doc_get(doc, v, key, FV_VALUE_ARRAY, &pieces));
-    for (uint32_t i = 0; i < pieces->count; i++)
+    enum { MAX_COUNT = 4096 };
+    for (uint32_t i = 0; i < pieces->count; i++) {
         FV_TRY(read_piece(doc, &pieces->as.items[i], specials, pair, &count, NULL));
+        if (count > MAX_COUNT)
+            return fv_doc_fail(doc, pieces, FV_ERR_LIMIT,
+                               "the template has more than %d pieces and tokens", MAX_COUNT);
+    }
     FV_TRY(make_pieces(tok, count, out));
     for (uint32_t i = 0; i < pieces->count; i++)
         FV_TRY(read_piece(doc, &pieces->as.items[i], specials, pair, &count, out));

@@ -114,7 +114,6 @@ static fv_status index_pieces(fv_tokenizer *tok)
         const size_t bytes = tok->vocab.tokens[i].bytes;
         const bool user = model->kinds && model->kinds[i] == FV_PIECE_USER;
         letters += (all ? bytes : 0) + (user ? bytes : 0);
-        if (bytes > model->longest) model->longest = bytes;
     }
     FV_TRY(fv_trie_make(tok->ctx, &model->pieces, letters, FV_ROOTS));
     for (size_t i = 0; i < tok->vocab.size; i++) {

@@ -200,6 +200,7 @@ fv_status fv_tokenizer_trainer_add(fv_tokenizer_trainer *t, const char *text, si
                  "tokenizer training: the text is not valid UTF-8");
     t->texts++;
     if (bytes == 0) return FV_OK;
+    fv_pretokenized_begin_call(w, t->pipeline, bytes);
     FV_TRY(fv_pretokenized_begin(w, text, bytes, 0));
     FV_TRY(fv_pretokenized_normalize(w, t->pipeline));
     for (size_t i = 0; i < t->pipeline->pre_tokenizer_count; i++)

@@ -39,7 +39,9 @@ static fv_status decompose_all(fv_codepoints *r, bool compatible)
         fv_codepoint point = r->items[i];
         uint32_t hangul[3];
         const uint32_t *form = NULL;
-        int n = decompose(point.code, compatible, hangul, &form);
+        int n = r->keeps && r->keeps(point.code, compatible)
+                    ? 0
+                    : decompose(point.code, compatible, hangul, &form);
         if (n == 0) FV_TRY(fv_codepoints_push(r, point));
         for (int k = 0; k < n; k++) {
             point.code = form[k];

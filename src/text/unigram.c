@@ -38,7 +38,8 @@ static fv_status try_tokens(fv_tokenizer_encoder *enc, const char *text, size_t 
     const size_t letter = fv_lead_length(text[start]);
     bool has_letter = false;
     uint32_t node = FV_ROOT_PIECES;
-    for (size_t i = start; i < bytes && (node = fv_trie_step(&model->pieces, node, text[i])); i++) {
+    size_t i = start;
+    for (; i < bytes && (node = fv_trie_step(&model->pieces, node, text[i])); i++) {
         const int32_t id = model->pieces.values[node];
         if (id < 0) continue;
         double score = model->scores[id];
@@ -48,6 +49,7 @@ static fv_status try_tokens(fv_tokenizer_encoder *enc, const char *text, size_t 
         try_token(enc, start, i + 1, id, score + here);
         if (i + 1 - start == letter) has_letter = true;
     }
+    FV_TRY(fv_encoder_spend(enc, 4 * (i - start))); /* a step in the trie may miss the cache */
     if (has_letter) return FV_OK;
     FV_RETURN_IF(model->unk < 0, enc->ctx, FV_ERR_STATE,
                  "tokenizer: unknown character, and the model has no unknown token");

@@ -22,10 +22,15 @@ static fv_status longest(fv_tokenizer_encoder *enc, const char *text, size_t fro
     fv_text *s = &enc->scratch;
     s->bytes = 0;
     if (from > 0) FV_TRY(fv_text_append(enc->ctx, s, prefix.text, prefix.bytes));
-    size_t lead = s->bytes;
-    FV_TRY(fv_text_append(enc->ctx, s, text + from, bytes - from));
-    for (size_t stop = bytes; stop > from;) {
+    const size_t lead = s->bytes, max = enc->tok->model.longest;
+    /* No longer than the longest token. */
+    size_t stop = lead >= max ? from : bytes - from > max - lead ? from + (max - lead) : bytes;
+    while (stop > from && stop < bytes && (text[stop] & 0xC0) == 0x80)
+        stop--;
+    FV_TRY(fv_text_append(enc->ctx, s, text + from, stop - from));
+    while (stop > from) {
         *id = fv_token_model_find(enc->tok, s->data, lead + (stop - from));
+        FV_TRY(fv_encoder_spend(enc, 1 + (lead + (stop - from)) / 8));
         if (*id >= 0) {
             *end = stop;
             return FV_OK;

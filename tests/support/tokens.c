@@ -1,7 +1,10 @@
 #include "support/tokens.h"
 
 #include "fovea/data.h"
+#include "support/files.h"
 #include "support/test.h"
+#include "text/byte_stream.h"
+#include "text/codepoints.h"
 
 int tokens_each_line(fv_ctx *ctx, const char *path, void (*use)(const fv_doc *doc))
 {
@@ -94,4 +97,23 @@ bool tokens_compare(const tokens_with *with, const fv_doc *doc)
         return false;
     }
     return !decoded || same_text(with, &e, decoded);
+}
+
+void tokens_unpack(fv_ctx *ctx, const char *packed, const char *plain)
+{
+    fv_byte_stream source;
+    fv_text whole = {0};
+    size_t got = 1;
+    char part[4096];
+    const fv_status opened = fv_byte_stream_open(ctx, packed, &source);
+    CHECK_OK(ctx, opened);
+    if (opened != FV_OK) return;
+    while (got > 0) {
+        got = 0;
+        CHECK_OK(ctx, fv_byte_stream_read(&source, part, sizeof part, &got));
+        if (got) CHECK_OK(ctx, fv_text_append(ctx, &whole, part, got));
+    }
+    fv_byte_stream_close(&source);
+    file_write(plain, whole.data, whole.bytes);
+    fv_text_free(ctx, &whole);
 }

@@ -12,6 +12,9 @@
 /* Calls `use` with every line of a file, plain or compressed; returns their number. */
 int tokens_each_line(fv_ctx *ctx, const char *path, void (*use)(const fv_doc *doc));
 
+/* Writes what a plain or compressed file holds to another file. */
+void tokens_unpack(fv_ctx *ctx, const char *packed, const char *plain);
+
 /* What a line is compared with. */
 typedef struct tokens_with {
     fv_ctx *ctx;
