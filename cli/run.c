@@ -95,6 +95,7 @@ static bool options_apply(const cli_call *call, const fv_model *model)
                 {"replace-unk", TRANSLATOR},
                 {"coverage-penalty", TRANSLATOR},
                 {"stop", WRITER},
+                {"no-context-shift", WRITER},
                 {"dtype", WRITER | ENCODER},
                 {"pooling", ENCODER},
                 {"normalize", ENCODER},
@@ -265,6 +266,10 @@ static const cli_option options[] = {
      .type = CLI_STRING,
      .metavar = "TEXT",
      .help = "text that ends an output; several separated by ||; \\n is a line break"},
+    {.name = "no-context-shift",
+     .type = CLI_FLAG,
+     .help = "when the model's context is full, end the output instead of dropping the older half "
+             "of its tokens"},
     {.name = "pooling",
      .type = CLI_CHOICE,
      .choices = "mean|first",

@@ -17,6 +17,7 @@ typedef struct generate_job {
     char *stop_text; /* the texts of --stop, each NUL-terminated */
     const char *stops[MAX_STOPS];
     bool streamed;
+    bool context_full; /* the note about it was printed */
     int64_t texts_done;
 } generate_job;
 
@@ -60,6 +61,7 @@ static void read_settings(generate_job *w)
     const cli_call *call = w->call;
     fv_generate_config_init(&w->how, sizeof w->how, fv_generator_defaults(w->gen));
     cli_read_search_options(call, &w->how.search);
+    w->how.context_full = cli_flag(call, "no-context-shift") ? FV_CONTEXT_STOP : FV_CONTEXT_SHIFT;
     if (cli_given(call, "tokens")) w->how.max_tokens = cli_int(call, "tokens");
 }
 
@@ -103,6 +105,21 @@ static void print_one(const generate_job *w, const char *prompt, const fv_genera
         printf("%s\n", g->text);
 }
 
+/* Printed after the first output concerned, not for every one of them. */
+static void note_full_context(generate_job *w, const fv_generated_text *g)
+{
+    if (!g->context_full || w->context_full) return;
+    w->context_full = true;
+    const fv_transformer *model = fv_generator_transformer(w->gen);
+    const fv_transformer_config *settings = fv_transformer_settings(model);
+    const bool shifts = w->how.context_full == FV_CONTEXT_SHIFT && settings->encoder_layers == 0;
+    fflush(stdout);
+    cli_note("run: the model's context of %lld tokens was full: %s",
+             (long long)settings->max_positions,
+             shifts ? "the older half was dropped (--no-context-shift stops instead)"
+                    : "the output ends there");
+}
+
 static int generate(void *user, int64_t count, const fv_string *texts)
 {
     generate_job *w = user;
@@ -116,8 +133,10 @@ static int generate(void *user, int64_t count, const fv_string *texts)
     const fv_status status = fv_generate(w->gen, count, texts, &w->how, &all);
     for (int64_t i = 0; status == FV_OK && i < count; i++) {
         const fv_generated_text *g;
-        for (int n = 0; (g = fv_generated_get(all, i, n)); n++)
+        for (int n = 0; (g = fv_generated_get(all, i, n)); n++) {
             print_one(w, texts[i].text, g, n);
+            note_full_context(w, g);
+        }
     }
     fv_generated_free(&all);
     w->texts_done += count;

@@ -96,6 +96,43 @@ static void a_decoder_continues_its_prompt(void)
     expect(0, NULL, NULL);
 }
 
+static int times_in_errors(const char *text)
+{
+    int n = 0;
+    for (const char *at = program.err; (at = strstr(at, text)); at++)
+        n++;
+    return n;
+}
+
+/* The fixture has a context of 64 tokens, of which "abc" takes 2. */
+static void a_full_context_drops_its_older_half(void)
+{
+    const char *const gpt2 = folder("gpt2", 331);
+    program_run("run %s abc bcd abc -n 200 --min-tokens 200 --batch 1 --json", gpt2);
+    expect(0, "\"tokens\": 200", "context of 64 tokens was full: the older half was dropped");
+    CHECK_EQ(times_in_errors("context"), 2); /* one note, which has the option's name, too */
+    static char text[1 << 14];
+    snprintf(text, sizeof text, "%.16000s", program.out);
+    program_run("run %s abc bcd abc -n 200 --min-tokens 200 --batch 3 --json", gpt2);
+    CHECK(strcmp(program.out, text) == 0);
+    CHECK_EQ(times_in_errors("context"), 2);
+    program_run("run %s abc bcd -n 200 --min-tokens 200 --json --no-context-shift", gpt2);
+    expect(0, "\"tokens\": 6", "context of 64 tokens was full: the output ends there");
+    CHECK_EQ(times_in_errors("context"), 1);
+    program_run("run %s abc -n 20 --no-context-shift", gpt2);
+    expect(0, NULL, "");
+    CHECK_EQ(times_in_errors("context"), 0);
+    program_run("run %s abc --no-context-shift", folder("bert", 211));
+    expect(2, "", "--no-context-shift does not apply to a bert model");
+    char prompt[401] = "";
+    for (int i = 0; i < 400; i++)
+        prompt[i] = (char)('a' + i % 7);
+    program_run("run %s %s -n 4", gpt2, prompt);
+    expect(0, NULL, "the older half was dropped");
+    program_run("run %s %s -n 4 --no-context-shift", gpt2, prompt);
+    expect(3, "", "does not fit the model's context of 64");
+}
+
 static void weights_in_fewer_bits(void)
 {
     static const char *const types[] = {"fp32", "bf16", "int8"};
@@ -145,8 +182,6 @@ static void an_encoder_fills_in_and_embeds(void)
 
 static void mistakes_are_named(void)
 {
-    program_run("run %s abc -n 100", folder("gpt2", 331));
-    expect(3, NULL, "context of 64");
     program_run("run %s abc --task fill", folder("gpt2", 331));
     expect(2, NULL, "does not fill");
     program_run("run %s abc --task translate", folder("gpt2", 331));
@@ -197,6 +232,7 @@ TEST_MAIN(argc, argv)
     TEST_BEGIN(argc, argv);
     program_needed();
     RUN(a_decoder_continues_its_prompt);
+    RUN(a_full_context_drops_its_older_half);
     RUN(weights_in_fewer_bits);
     RUN(a_stop_text_ends);
     RUN(stop_texts_are_at_most_16);

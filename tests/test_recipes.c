@@ -137,6 +137,11 @@ static void use_model(const char *folder)
     program_run("run %s -f %s%s", folder, program_path("source"), writes ? " -n 8" : "");
     expect(0, NULL, NULL);
     CHECK(strchr(program.out, '\n') != NULL);
+    if (file_contains(folder, "recipe.toml", "task = \"language\"")) {
+        /* more than the context, as in gpt2-shakespeare.toml */
+        program_run("run %s -p ROMEO: -n 300 --min-tokens 300 --json", folder);
+        expect(0, "\"tokens\": 300", "the older half was dropped");
+    }
     program_run("look %s cat -o %s", folder, program_path("look.svg"));
     expect(0, "", "");
     CHECK(file_contains(program_folder(), "look.svg", "</svg>"));

@@ -36,6 +36,19 @@
 extern "C" {
 #endif
 
+/*
+ * What happens when prompt and output together have as many tokens as the model's context.
+ * FV_CONTEXT_SHIFT: the last half of the context is kept and encoded again, and generation goes on;
+ * of a prompt that is as long or longer, too, the last half of a context is kept. Settings that
+ * depend on earlier tokens (repetition_penalty, no_repeat_ngram) still see all of them. With an
+ * encoder, as FV_CONTEXT_STOP.
+ */
+typedef enum fv_context_full {
+    FV_CONTEXT_FAIL, /* LIMIT, before anything is generated */
+    FV_CONTEXT_STOP, /* the output ends there; LIMIT only if the prompt fills the context */
+    FV_CONTEXT_SHIFT
+} fv_context_full;
+
 typedef struct fv_generate_config {
     size_t struct_size;
     fv_search_config search;
@@ -50,6 +63,7 @@ typedef struct fv_generate_config {
      * Returning false ends that output. */
     bool (*on_text)(void *user, int64_t text, const char *piece, size_t bytes);
     void *on_text_user;
+    fv_context_full context_full; /* [FV_CONTEXT_FAIL] */
 } fv_generate_config;
 
 /* With the settings of a folder's generation_config.json (beams, sampling, end tokens, length
@@ -65,6 +79,7 @@ typedef struct fv_generated_text {
     bool ended;   /* by an end token */
     bool stopped; /* by a stop text, or by on_text */
     double score, log_prob;
+    bool context_full; /* earlier tokens were dropped, or the output ends, for lack of context */
 } fv_generated_text;
 
 typedef struct fv_generated fv_generated;
@@ -78,8 +93,8 @@ FV_API void fv_generated_free(fv_generated **generated); /* before the context; 
  * From tokens: a decoder continues the prompts; with an encoder the sources are what
  * it reads, and prompts may be NULL: the model's BOS token. An empty source has an empty answer.
  * `tok` turns tokens into text; NULL: texts are empty, and stop texts and on_text are ARGUMENT.
- * Fails: ARGUMENT, LIMIT (prompt and tokens asked for do not fit the context; the message has the
- * numbers), INDEX, MEMORY, CANCELLED.
+ * Fails: ARGUMENT, LIMIT (prompt and tokens asked for do not fit the context, see fv_context_full;
+ * the message has the numbers), INDEX, MEMORY, CANCELLED.
  */
 FV_API FV_MUST_USE fv_status fv_generate_tokens(fv_cache *cache, const fv_tokenizer *tok,
                                                 const fv_sequences *prompts,

@@ -3,8 +3,8 @@
 
 #include "base/checked_math.h"
 #include "base/config.h"
+#include "models/context_shift.h"
 #include "models/generate.h"
-#include "models/parts/transformer_parts.h"
 
 /* ---- settings -------------------------------------------------------------------------- */
 
@@ -52,6 +52,8 @@ typedef struct run {
     const fv_generate_config *cfg;
     fv_search_config search;   /* as the search gets it */
     const fv_sequences *given; /* the caller's sources, or NULL */
+    fv_sequences prompts;      /* whole; those of the decoder fit its context */
+    fv_context_shift shift;    /* context 0: prompts and outputs fit */
     fv_arena arena;            /* what follows */
     int64_t *max_tokens, *first;
     fv_text_stream stream;
@@ -65,6 +67,8 @@ static fv_status check(fv_ctx *ctx, const fv_tokenizer *tok, const fv_generate_c
     FV_RETURN_IF(cfg->max_tokens < 0 || cfg->stop_count < 0, ctx, FV_ERR_ARGUMENT,
                  "generate: %lld tokens at most, %d stop texts", (long long)cfg->max_tokens,
                  cfg->stop_count);
+    FV_RETURN_IF((int)cfg->context_full < FV_CONTEXT_FAIL || cfg->context_full > FV_CONTEXT_SHIFT,
+                 ctx, FV_ERR_ARGUMENT, "generate: context_full %d", (int)cfg->context_full);
     FV_RETURN_IF(!tok && (cfg->stop_count > 0 || cfg->on_text), ctx, FV_ERR_ARGUMENT,
                  "generate: texts need a tokenizer");
     FV_RETURN_IF(cfg->on_text && !cfg->search.sample && cfg->search.beam > 1, ctx, FV_ERR_ARGUMENT,
@@ -111,35 +115,68 @@ static fv_status bos_prompts(run *r, int64_t count)
         tokens[i] = &c->bos;
         length[i] = 1;
     }
-    r->decoder.prompts = (fv_sequences){.count = count, .tokens = tokens, .length = length};
+    r->prompts = (fv_sequences){.count = count, .tokens = tokens, .length = length};
+    return FV_OK;
+}
+
+static int64_t context_of(const run *r) { return fv_cache_max_tokens(r->decoder.cache->model); }
+
+/* With an encoder, prompts of several tokens cannot be encoded again. */
+static bool can_shift(const run *r)
+{
+    return r->cfg->context_full == FV_CONTEXT_SHIFT && !r->given;
+}
+
+/* The prompts of the decoder: of one that leaves no room in the context, the end. */
+static fv_status fit_prompts(run *r)
+{
+    const int64_t context = context_of(r), kept = fv_context_kept(context);
+    r->decoder.prompts = r->prompts;
+    if (!can_shift(r)) return FV_OK;
+    const size_t count = (size_t)r->prompts.count;
+    const int64_t **tokens = fv_arena_array(&r->arena, count, sizeof *tokens);
+    int64_t *length = fv_arena_array(&r->arena, count, sizeof *length);
+    FV_RETURN_IF(!tokens || !length, r->ctx, FV_ERR_MEMORY, "generate: no memory for %zu prompts",
+                 count);
+    for (size_t i = 0; i < count; i++) {
+        const int64_t has = r->prompts.length[i];
+        length[i] = has < context ? has : kept;
+        tokens[i] = r->prompts.tokens[i] + (has - length[i]);
+    }
+    r->decoder.prompts.tokens = tokens;
+    r->decoder.prompts.length = length;
     return FV_OK;
 }
 
 /* Limits the new tokens of prompt i. */
 static fv_status set_max_tokens(run *r, int64_t i)
 {
-    const int64_t context = fv_cache_max_tokens(r->decoder.cache->model),
-                  has = r->decoder.prompts.length[i];
+    const int64_t context = context_of(r), has = r->decoder.prompts.length[i], left = context - has;
     const int64_t asked = r->cfg->max_tokens;
+    const bool fails = r->cfg->context_full == FV_CONTEXT_FAIL, shifts = can_shift(r);
     FV_RETURN_IF(has < 1, r->ctx, FV_ERR_ARGUMENT, "generate: prompt %lld is empty", (long long)i);
-    FV_RETURN_IF(has >= context || asked > context - has, r->ctx, FV_ERR_LIMIT,
+    FV_RETURN_IF((!shifts && left < 1) || (fails && asked > left), r->ctx, FV_ERR_LIMIT,
                  "generate: prompt %lld has %lld tokens, and with %lld more it does not fit the "
                  "model's context of %lld",
-                 (long long)i, (long long)has, (long long)(asked ? asked : 1), (long long)context);
+                 (long long)i, (long long)has, (long long)(asked && fails ? asked : 1),
+                 (long long)context);
     int64_t most = asked;
-    if (most == 0) most = context - has;
+    if (asked == 0 || (asked > left && !shifts)) most = left > 0 ? left : 1;
+    if (most > left) r->shift.context = context;
     if (asked == 0 && context == FV_CACHE_UNBOUNDED)
         most = r->given ? 2 * r->decoder.sources.length[i] + 10 : 256;
     if (is_empty(r, i)) most = 0;
     r->max_tokens[i] = most;
     r->first[i] = r->decoder.prompts.tokens[i][has - 1];
-    if (most > r->decoder.more) r->decoder.more = most;
+    const int64_t stored = most < left ? most : left;
+    if (stored > r->decoder.more) r->decoder.more = stored;
     return FV_OK;
 }
 
 static fv_status plan(run *r, const fv_tokenizer *tok)
 {
-    const int64_t count = r->decoder.prompts.count;
+    const int64_t count = r->prompts.count;
+    FV_TRY(fit_prompts(r));
     r->max_tokens = fv_arena_array(&r->arena, (size_t)count, sizeof *r->max_tokens);
     r->first = fv_arena_array(&r->arena, (size_t)count, sizeof *r->first);
     r->search = r->cfg->search;
@@ -161,8 +198,8 @@ static fv_status plan(run *r, const fv_tokenizer *tok)
                                  .outputs_per_text = outputs_per_text,
                                  .outputs = stream_outputs};
     if (!r->search.prompts) {
-        r->search.prompts = r->decoder.prompts.tokens;
-        r->search.prompt_lengths = r->decoder.prompts.length;
+        r->search.prompts = r->prompts.tokens;
+        r->search.prompt_lengths = r->prompts.length;
     }
     const bool token_by_token = r->search.sample || r->search.beam == 1;
     if (token_by_token && (r->cfg->on_text || r->cfg->stop_count > 0)) {
@@ -209,6 +246,16 @@ const fv_generated_text *fv_generated_get(const fv_generated *g, int64_t text, i
     return &g->outputs[text * g->nbest + n];
 }
 
+/* Whether tokens were dropped before the last one was chosen, or fewer were chosen than asked for
+ * because the context was full. */
+static bool is_context_full(const run *r, int64_t text, const fv_output *o, bool stopped)
+{
+    const int64_t has = r->decoder.prompts.length[text], chosen = o->count + (o->ended ? 1 : 0);
+    const bool cut = r->max_tokens[text] < r->cfg->max_tokens && o->count == r->max_tokens[text];
+    return has < r->prompts.length[text] || has + chosen > context_of(r) ||
+           (cut && !o->ended && !stopped);
+}
+
 static fv_status add_result(run *r, fv_generated *g, int64_t text, const fv_output *o)
 {
     fv_ctx *ctx = r->ctx;
@@ -236,7 +283,8 @@ static fv_status add_result(run *r, fv_generated *g, int64_t text, const fv_outp
                             .ended = o->ended && !stopped,
                             .stopped = stopped || cut,
                             .score = o->score,
-                            .log_prob = o->log_prob};
+                            .log_prob = o->log_prob,
+                            .context_full = is_context_full(r, text, o, stopped)};
     return FV_OK;
 }
 
@@ -257,13 +305,16 @@ static fv_status collect(run *r, const fv_outputs *outputs, fv_generated *g)
 static fv_status search(run *r, fv_generated **out)
 {
     r->decoder.first_tokens = r->first;
-    fv_stepper stepper = fv_transformer_stepper(&r->decoder);
+    r->shift.decoder = &r->decoder;
+    fv_stepper stepper = r->shift.context ? fv_context_shift_stepper(&r->shift)
+                                          : fv_transformer_stepper(&r->decoder);
     stepper.bos = r->first[0];
     r->stream.eos = stepper.eos;
     fv_outputs *outputs = NULL;
     fv_generated *g = NULL;
     fv_status status =
         fv_search(r->ctx, &stepper, r->decoder.prompts.count, r->max_tokens, &r->search, &outputs);
+    fv_context_shift_free(&r->shift);
     if (status == FV_OK) status = fv_text_stream_flush(&r->stream, r->decoder.prompts.count);
     if (status == FV_OK)
         status = make_results(r->ctx, r->decoder.prompts.count, r->search.nbest, &g);
@@ -302,11 +353,11 @@ fv_status fv_generate_tokens(fv_cache *cache, const fv_tokenizer *tok, const fv_
     fv_arena_init(&r.arena, &ctx->mem);
     fv_status status = FV_OK;
     if (prompts)
-        r.decoder.prompts = *prompts;
+        r.prompts = *prompts;
     else
         status = bos_prompts(&r, sources->count);
     if (status == FV_OK && sources) status = fill_sources(&r);
-    if (status == FV_OK && r.decoder.prompts.count < 1)
+    if (status == FV_OK && r.prompts.count < 1)
         status = fv_fail(ctx, FV_ERR_ARGUMENT, "generate: no prompts");
     if (status == FV_OK) status = plan(&r, tok);
     if (status == FV_OK) status = search(&r, out);

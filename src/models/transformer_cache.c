@@ -377,8 +377,8 @@ int64_t fv_cache_max_tokens(const fv_transformer *m)
     return bounded ? m->cfg.max_positions : FV_CACHE_UNBOUNDED;
 }
 
-/* Prefills prompts that have more than one token. */
-static fv_status fill_prompts(fv_cache *c, const fv_sequences *prompts)
+/* Prefills prompts that have more than one token. Prompt i belongs to row rows[i]; NULL: row i. */
+static fv_status fill_prompts(fv_cache *c, const fv_sequences *prompts, const int64_t *rows)
 {
     fv_ctx *ctx = c->ctx;
     fv_sequences some = {.count = 0};
@@ -391,7 +391,7 @@ static fv_status fill_prompts(fv_cache *c, const fv_sequences *prompts)
         if (prompts->length[i] < 2) continue;
         tokens[some.count] = prompts->tokens[i];
         length[some.count] = prompts->length[i] - 1;
-        row[some.count++] = i;
+        row[some.count++] = rows ? rows[i] : i;
     }
     some.tokens = tokens;
     some.length = length;
@@ -423,11 +423,21 @@ fv_status fv_cache_fill(fv_cache *c, const fv_sequences *prompts, const fv_memor
     }
     fv_no_grad_begin(ctx);
     fv_status status = memory ? fill_sources(c, memory) : FV_OK;
-    if (status == FV_OK) status = fill_prompts(c, prompts);
+    if (status == FV_OK) status = fill_prompts(c, prompts, NULL);
     fv_no_grad_end(ctx);
     for (int64_t i = 0; i < c->rows; i++)
         c->length[i] = prompts->length[i] - 1;
     if (status != FV_OK) c->rows = 0;
+    return status;
+}
+
+fv_status fv_cache_refill(fv_cache *c, const fv_sequences *prompts, const int64_t *rows)
+{
+    fv_no_grad_begin(c->ctx);
+    const fv_status status = fill_prompts(c, prompts, rows);
+    fv_no_grad_end(c->ctx);
+    for (int64_t i = 0; i < prompts->count && status == FV_OK; i++)
+        c->length[rows[i]] = prompts->length[i] - 1;
     return status;
 }
 

@@ -47,5 +47,8 @@ fv_status fv_cache_check(const fv_cache *c, const fv_sequences *prompts,
  */
 fv_status fv_cache_fill(fv_cache *c, const fv_sequences *prompts, const fv_memory *memory,
                         int64_t more);
+/* The given rows start over: row rows[i] from all tokens of prompt i but the last. Prompts are not
+ * longer than what the rows hold. Decoders only. */
+fv_status fv_cache_refill(fv_cache *c, const fv_sequences *prompts, const int64_t *rows);
 
 #endif

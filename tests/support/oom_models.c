@@ -90,6 +90,7 @@ static bool generation(fv_ctx *ctx, fv_family family, int beam)
     cfg.hidden = 4;
     cfg.decoder_layers = 1;
     if (answers) cfg.encoder_layers = 1;
+    cfg.max_positions = 4;
     cfg.bos = 0;
     cfg.eos = 1;
     fv_generate_config how;
@@ -97,6 +98,7 @@ static bool generation(fv_ctx *ctx, fv_family family, int beam)
     how.search.beam = beam;
     how.search.repetition_penalty = 1.2;
     how.max_tokens = 3;
+    how.context_full = FV_CONTEXT_SHIFT; /* prompts and new tokens do not fit the context */
     fv_params *params = NULL;
     fv_transformer *t = NULL;
     fv_cache *cache = NULL;

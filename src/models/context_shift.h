@@ -1,0 +1,32 @@
+/*
+ * A search that goes on when a decoder's context is full. The stepper keeps the tokens in the
+ * context of each row. A row that has as many as the context holds keeps the last half of them;
+ * these go through the model again, from position 0 on: their keys and values depend on the tokens
+ * that were dropped, so moving the cached ones would give another result.
+ *
+ *     fv_context_shift shift = {.decoder = &d, .context = 64};
+ *     fv_stepper stepper = fv_context_shift_stepper(&shift);      // for fv_search
+ *     fv_context_shift_free(&shift);                              // after the search
+ */
+#ifndef FV_MODELS_CONTEXT_SHIFT_H
+#define FV_MODELS_CONTEXT_SHIFT_H
+
+#include "models/parts/transformer_parts.h"
+
+typedef struct fv_context_shift {
+    fv_transformer_decoder *decoder; /* without an encoder; its prompts fit the context */
+    int64_t context;
+    fv_stepper inner;        /* of the decoder */
+    int64_t rows, room;      /* in use, allocated */
+    int64_t *tokens, *moved; /* [room][context]: in the context; the same during a selection */
+    int64_t *length, *moved_length; /* [room] */
+} fv_context_shift;
+
+/* How many tokens stay when the context is full. */
+int64_t fv_context_kept(int64_t context);
+
+/* `shift` must outlive the search. */
+fv_stepper fv_context_shift_stepper(fv_context_shift *shift);
+void fv_context_shift_free(fv_context_shift *shift);
+
+#endif
