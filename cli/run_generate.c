@@ -111,13 +111,12 @@ static void note_full_context(generate_job *w, const fv_generated_text *g)
     if (!g->context_full || w->context_full) return;
     w->context_full = true;
     const fv_transformer *model = fv_generator_transformer(w->gen);
-    const fv_transformer_config *settings = fv_transformer_settings(model);
-    const bool shifts = w->how.context_full == FV_CONTEXT_SHIFT && settings->encoder_layers == 0;
+    const bool cut = !g->ended && !g->stopped && g->count < w->how.max_tokens;
     fflush(stdout);
     cli_note("run: the model's context of %lld tokens was full: %s",
-             (long long)settings->max_positions,
-             shifts ? "the older half was dropped (--no-context-shift stops instead)"
-                    : "the output ends there");
+             (long long)fv_transformer_settings(model)->max_positions,
+             cut ? "the output ends there"
+                 : "earlier tokens were dropped (--no-context-shift stops instead)");
 }
 
 static int generate(void *user, int64_t count, const fv_string *texts)

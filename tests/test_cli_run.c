@@ -109,7 +109,7 @@ static void a_full_context_drops_its_older_half(void)
 {
     const char *const gpt2 = folder("gpt2", 331);
     program_run("run %s abc bcd abc -n 200 --min-tokens 200 --batch 1 --json", gpt2);
-    expect(0, "\"tokens\": 200", "context of 64 tokens was full: the older half was dropped");
+    expect(0, "\"tokens\": 200", "context of 64 tokens was full: earlier tokens were dropped");
     CHECK_EQ(times_in_errors("context"), 2); /* one note, which has the option's name, too */
     static char text[1 << 14];
     snprintf(text, sizeof text, "%.16000s", program.out);
@@ -128,7 +128,7 @@ static void a_full_context_drops_its_older_half(void)
     for (int i = 0; i < 400; i++)
         prompt[i] = (char)('a' + i % 7);
     program_run("run %s %s -n 4", gpt2, prompt);
-    expect(0, NULL, "the older half was dropped");
+    expect(0, NULL, "earlier tokens were dropped");
     program_run("run %s %s -n 4 --no-context-shift", gpt2, prompt);
     expect(3, "", "does not fit the model's context of 64");
 }

@@ -13,6 +13,7 @@ enum { CONTEXT = 16, VOCABULARY = 23, NEW = 60, PROMPTS = 4, LONGEST = 41 };
 static const int64_t lengths[PROMPTS] = {3, LONGEST, 1, CONTEXT};
 
 typedef struct world {
+    int64_t context;
     fv_ctx *ctx;
     fv_params *params;
     fv_transformer *model;
@@ -21,9 +22,9 @@ typedef struct world {
     const int64_t *list[PROMPTS];
 } world;
 
-static world open_world(fv_family family, fv_position_kind positions)
+static world open_world(fv_family family, fv_position_kind positions, int64_t context)
 {
-    world w = {.ctx = NULL};
+    world w = {.context = context};
     fv_transformer_config cfg;
     fv_transformer_config_init(&cfg, sizeof cfg, family);
     cfg.vocabulary = VOCABULARY;
@@ -31,7 +32,7 @@ static world open_world(fv_family family, fv_position_kind positions)
     cfg.heads = 2;
     cfg.decoder_layers = 2;
     if (cfg.encoder_layers) cfg.encoder_layers = 1;
-    cfg.max_positions = CONTEXT;
+    cfg.max_positions = context;
     cfg.positions = positions;
     cfg.init_std = 0.5; /* so that the logits differ clearly */
     cfg.bos = 0;
@@ -48,8 +49,8 @@ static world open_world(fv_family family, fv_position_kind positions)
 
 static world open_decoder(int rotary)
 {
-    return rotary ? open_world(FV_FAMILY_LLAMA, FV_POSITION_ROTARY)
-                  : open_world(FV_FAMILY_GPT2, FV_POSITION_LEARNED);
+    return rotary ? open_world(FV_FAMILY_LLAMA, FV_POSITION_ROTARY, CONTEXT)
+                  : open_world(FV_FAMILY_GPT2, FV_POSITION_LEARNED, CONTEXT);
 }
 
 static void close_world(world *w)
@@ -125,18 +126,19 @@ static int64_t best_of(float logits[VOCABULARY], const int64_t *text, int64_t n)
 
 /* Follows an output token by token: a full context keeps its last half, and all of it goes through
  * the model again. Checks its probability and, where it is greedy, its tokens. */
-static void check_output(world *w, int64_t number, const fv_generated_text *g, bool greedy)
+static void check_output(world *w, int64_t number, const fv_generated_text *g, int64_t count,
+                         bool greedy)
 {
     int64_t text[LONGEST + NEW], n = lengths[number], first = 0;
     double log_prob = 0;
     CHECK(g != NULL);
     if (!g) return;
-    CHECK_EQ(g->count, NEW);
+    CHECK_EQ(g->count, count);
     CHECK(!g->ended && !g->stopped && g->context_full);
     memcpy(text, w->prompt[number], (size_t)n * sizeof *text);
     for (int64_t i = 0; i < g->count && i < NEW; i++) {
         float logits[VOCABULARY];
-        if (n - first >= CONTEXT) first = n - CONTEXT / 2;
+        if (n - first >= w->context) first = n - (w->context > 1 ? w->context / 2 : 1);
         pass(w, text + first, n - first, logits);
         log_prob += log_softmax_of(logits, g->tokens[i]);
         if (greedy) CHECK_EQ(g->tokens[i], best_of(logits, text, n));
@@ -168,7 +170,7 @@ static void outputs_are_those_of_a_loop_without_a_cache(void)
         for (int64_t i = 0; out && i < PROMPTS; i++)
             for (int n = 0; n < cfg.search.nbest; n++) {
                 const fv_generated_text *g = fv_generated_get(out, i, n);
-                check_output(&w, i, g, run % 3 == 0);
+                check_output(&w, i, g, NEW, run % 3 == 0);
                 for (int64_t t = 1; g && t < g->count; t++)
                     different += g->tokens[t] != g->tokens[t - 1];
             }
@@ -214,19 +216,55 @@ static void nothing_is_dropped_before_the_context_is_full(void)
     expect_equal(fv_generated_get(fits, 0, 0), fv_generated_get(shifts, 0, 0));
     CHECK(!fv_generated_get(fits, 0, 0)->context_full);
     CHECK(!fv_generated_get(shifts, 0, 0)->context_full);
-    CHECK_EQ(fv_generated_get(further, 0, 0)->count, left + 1);
-    CHECK(fv_generated_get(further, 0, 0)->context_full);
+    check_output(&w, 0, fv_generated_get(further, 0, 0), left + 1, true);
     fv_generated_free(&fits);
     fv_generated_free(&shifts);
     fv_generated_free(&further);
     /* As many as the context holds: of a long prompt, half a context is left. */
-    fits = generated(&w, 0, 2, config(0, FV_CONTEXT_SHIFT));
-    CHECK_EQ(fv_generated_get(fits, 0, 0)->count, left);
-    CHECK(!fv_generated_get(fits, 0, 0)->context_full);
-    CHECK_EQ(fv_generated_get(fits, 1, 0)->count, CONTEXT / 2);
-    CHECK(fv_generated_get(fits, 1, 0)->context_full);
+    fits = generated(&w, 0, PROMPTS, config(0, FV_CONTEXT_SHIFT));
+    for (int64_t i = 0; i < PROMPTS; i++) {
+        const fv_generated_text *g = fv_generated_get(fits, i, 0);
+        const bool is_long = lengths[i] >= CONTEXT;
+        CHECK_EQ(g->count, is_long ? CONTEXT / 2 : CONTEXT - lengths[i]);
+        CHECK_EQ(g->context_full, is_long);
+    }
     fv_generated_free(&fits);
     close_world(&w);
+}
+
+/* The end token comes right after the tokens that fit: it was chosen from half a context. */
+static void an_end_token_may_come_after_a_shift(void)
+{
+    world w = open_decoder(0);
+    const int64_t left = CONTEXT - lengths[0], end = 7;
+    fv_generate_config cfg = config(left + 1, FV_CONTEXT_SHIFT);
+    cfg.search.no_repeat_ngram = 0; /* it would ban the end token */
+    cfg.search.min_tokens = left;
+    cfg.search.extra_eos = &end;
+    cfg.search.extra_eos_count = 1;
+    cfg.search.forced_last = end;
+    fv_generated *out = generated(&w, 0, 1, cfg);
+    const fv_generated_text *g = fv_generated_get(out, 0, 0);
+    CHECK_EQ(g->count, left);
+    CHECK(g->ended && g->context_full);
+    fv_generated_free(&out);
+    close_world(&w);
+}
+
+/* Contexts of one and two tokens: each token depends on the one before it alone. */
+static void the_smallest_contexts(void)
+{
+    for (int64_t context = 1; context <= 2; context++) {
+        world w = open_world(FV_FAMILY_GPT2, FV_POSITION_LEARNED, context);
+        fv_generated *out = generated(&w, 0, PROMPTS, config(NEW, FV_CONTEXT_SHIFT));
+        fv_generated *one = generated(&w, 0, 1, config(0, FV_CONTEXT_SHIFT));
+        for (int64_t i = 0; i < PROMPTS; i++)
+            check_output(&w, i, fv_generated_get(out, i, 0), NEW, true);
+        CHECK(fv_generated_get(one, 0, 0) && fv_generated_get(one, 0, 0)->count == 1);
+        fv_generated_free(&out);
+        fv_generated_free(&one);
+        close_world(&w);
+    }
 }
 
 /* ---- stopping ------------------------------------------------------------------------------- */
@@ -263,13 +301,17 @@ static void a_full_context_ends_outputs(void)
 /* With an encoder the target cannot be encoded again: it ends. */
 static void an_answer_ends_at_a_full_context(void)
 {
-    world w = open_world(FV_FAMILY_MARIAN, FV_POSITION_LEARNED);
-    const fv_sequences sources = prompts_from(&w, 0, 1);
+    world w = open_world(FV_FAMILY_MARIAN, FV_POSITION_LEARNED, CONTEXT);
+    const int64_t source_lengths[2] = {3, 0};
+    fv_sequences sources = prompts_from(&w, 0, 2);
+    sources.length = source_lengths;
     const fv_generate_config cfg = config(NEW, FV_CONTEXT_SHIFT);
     fv_generated *out = NULL;
     CHECK_OK(w.ctx, fv_generate_tokens(w.cache, NULL, NULL, &sources, &cfg, &out));
     const fv_generated_text *g = out ? fv_generated_get(out, 0, 0) : NULL;
     CHECK(g && g->count == CONTEXT - 1 && g->context_full);
+    g = out ? fv_generated_get(out, 1, 0) : NULL; /* of an empty source */
+    CHECK(g && g->count == 0 && !g->context_full);
     fv_generated_free(&out);
     close_world(&w);
 }
@@ -280,6 +322,8 @@ TEST_MAIN(argc, argv)
     RUN(outputs_are_those_of_a_loop_without_a_cache);
     RUN(neighbours_do_not_matter);
     RUN(nothing_is_dropped_before_the_context_is_full);
+    RUN(an_end_token_may_come_after_a_shift);
+    RUN(the_smallest_contexts);
     RUN(a_full_context_ends_outputs);
     RUN(an_answer_ends_at_a_full_context);
     return TEST_END();

@@ -267,6 +267,29 @@ static void stop_texts_end_outputs(void)
     close_world(&w);
 }
 
+/* A stop text that is complete with the last token before the context is full ends the output. */
+static void a_stop_text_comes_before_a_full_context(void)
+{
+    world w = open_world("llama");
+    fv_tokenizer *tok = bytes_tokenizer(w.ctx);
+    fv_generate_config cfg = config(&w, 1, 1000);
+    cfg.context_full = FV_CONTEXT_STOP;
+    cfg.search.min_tokens = 1000;
+    cfg.search.seed = 5;
+    fv_generated *whole = drawn(&w, tok, &cfg, NULL);
+    const fv_generated_text *g = fv_generated_get(whole, 0, 0);
+    CHECK(g->count == 125 && g->context_full && !g->stopped);
+    cfg.stop = &g->text;
+    cfg.stop_count = 1;
+    fv_generated *stopped = drawn(&w, tok, &cfg, NULL);
+    const fv_generated_text *s = fv_generated_get(stopped, 0, 0);
+    CHECK(s->count == 125 && s->bytes == 0 && s->stopped && !s->context_full);
+    fv_generated_free(&stopped);
+    fv_generated_free(&whole);
+    fv_tokenizer_destroy(&tok);
+    close_world(&w);
+}
+
 /* Prompts of different lengths together give what each gives alone. */
 static void neighbours_do_not_matter(void)
 {
@@ -380,6 +403,7 @@ TEST_MAIN(argc, argv)
     RUN(beam_ids_are_those_of_transformers);
     RUN(pieces_are_whole_characters);
     RUN(stop_texts_end_outputs);
+    RUN(a_stop_text_comes_before_a_full_context);
     RUN(neighbours_do_not_matter);
     RUN(an_empty_source_has_an_empty_answer);
     RUN(bad_calls_are_refused);

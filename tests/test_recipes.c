@@ -140,7 +140,7 @@ static void use_model(const char *folder)
     if (file_contains(folder, "recipe.toml", "task = \"language\"")) {
         /* more than the context, as in gpt2-shakespeare.toml */
         program_run("run %s -p ROMEO: -n 300 --min-tokens 300 --json", folder);
-        expect(0, "\"tokens\": 300", "the older half was dropped");
+        expect(0, "\"tokens\": 300", "earlier tokens were dropped");
     }
     program_run("look %s cat -o %s", folder, program_path("look.svg"));
     expect(0, "", "");

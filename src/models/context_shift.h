@@ -1,5 +1,5 @@
 /*
- * A search that goes on when a decoder's context is full. The stepper keeps the tokens in the
+ * A search that continues when a decoder's context is full. The stepper keeps the tokens in the
  * context of each row. A row that has as many as the context holds keeps the last half of them;
  * these go through the model again, from position 0 on: their keys and values depend on the tokens
  * that were dropped, so moving the cached ones would give another result.
