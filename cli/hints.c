@@ -115,10 +115,6 @@ int cli_check_model(const char *verb, const char *path)
 {
     struct stat found;
     char config[CLI_PATH_BYTES];
-    if (path[0] == '\0') {
-        cli_error("%s: the model's name is empty", verb);
-        return CLI_USAGE;
-    }
     if (stat(path, &found) != 0) {
         cli_error("%s: %s: no such folder", verb, path);
         explain_download(path);

@@ -58,7 +58,7 @@ static void models_that_are_no_folder(void)
         }
         snprintf(line, sizeof line, verbs[i], "''");
         program_run("%s", line);
-        expect(2, NULL, "name is empty");
+        expect(2, NULL, "is empty; expected a path");
     }
 }
 
