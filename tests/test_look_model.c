@@ -187,7 +187,7 @@ static void wrong_options_are_rejected(void)
         {PAIR, "'' --at encoder", 2, "the text is empty"},
         {T5, "text --rollout", 2, "--at encoder"},
         {T5, "text", 3, "tokenizer"},
-        {ABSENT, "text", 3, "config.json"},
+        {ABSENT, "text", 3, "no such folder"},
     };
     static const struct {
         bool made; /* by this test */
