@@ -134,20 +134,24 @@ FV_API FV_MUST_USE fv_status fv_look_heads_draw(fv_ctx *ctx, const fv_look_heads
 /* ---- links between words ---------------------------------------------------------- */
 
 /* Two columns of words with a line for each weight: a stronger weight gives a stronger line, and
- * each head has its own colour. */
+ * each head has its own colour. With several heads, bars before each word on the right show the
+ * mean weight that it gets in each head, of the rows with lines; the largest has the full colour.
+ */
 typedef struct fv_look_links {
     int64_t heads, rows, cols;
-    const float *values;                               /* [heads][rows][cols], weights in [0, 1] */
+    const float *values;                               /* [layers][heads][rows][cols], in [0, 1] */
     const char *const *row_labels, *const *col_labels; /* queries (left), keys (right) */
     const char *const *head_names;                     /* or NULL: numbers from 0 */
     const char *title;
-    int64_t only_row;  /* draw only the links of this row; -1: all */
-    double min_weight; /* do not draw weights below this; 0: 0.02 */
+    int64_t only_row;               /* draw only the links of this row; -1: all */
+    double min_weight;              /* do not draw weights below this; 0: 0.02 */
+    int64_t layers;                 /* drawn side by side; 0: 1 */
+    const char *const *layer_names; /* or NULL: none */
 } fv_look_links;
 
-/* SVG, PNG, HTML. At most 1,024 rows and columns, 64 heads. In HTML, hovering over a word shows
- * only its lines and lists the strongest; heads can be switched off; arrow keys move between words
- * and heads. */
+/* SVG, PNG, HTML. At most 1,024 rows and columns, 64 heads, 256 layers. In HTML, hovering over a
+ * word shows only its lines and lists the strongest; heads can be switched off; arrow keys move
+ * between words and heads. */
 FV_API FV_MUST_USE fv_status fv_look_links_draw(fv_ctx *ctx, const fv_look_links *links,
                                                 fv_look_format form, fv_picture **out);
 
