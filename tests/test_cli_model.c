@@ -179,7 +179,7 @@ static void mistakes_are_reported(void)
     program_run("run %s text", program_path("nowhere"));
     expect(3, NULL, "no such folder");
     program_run("look %s", program_path("nowhere"));
-    expect(2, NULL, "MODEL SOURCE is missing");
+    expect(3, NULL, "no such folder");
 }
 
 static void ctrl_c_saves(void)
