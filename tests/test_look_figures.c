@@ -206,6 +206,21 @@ static void bad_heads_are_reported(void)
     CHECK(p == NULL);
 }
 
+/* A page has the figure's title, is not wider than the window, and shows the enlarged head beside
+ * the grid instead of below it. */
+static void pages_fit_the_window(void)
+{
+    const float one = 1;
+    const fv_look_heads heads = {
+        .layers = 1, .heads = 1, .rows = 1, .cols = 1, .values = &one, .title = "a < b"};
+    fv_picture *p = NULL;
+    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_FORMAT_HTML, NULL, &p));
+    CHECK_EQ(count_of(text_of(p), "<title>a &lt; b</title>"), 1);
+    CHECK_EQ(count_of(text_of(p), "svg{max-width:100%;height:auto}"), 1);
+    CHECK_EQ(count_of(text_of(p), "#view{position:sticky;top:8px"), 1);
+    fv_picture_free(&p);
+}
+
 /* ---- links ----------------------------------------------------------------------- */
 
 static const float link_values[] = {0.5f, 0.01f, NAN,  0.3f, 1.5f, 0, /* head 0: 2 x 3 */
@@ -439,6 +454,7 @@ TEST_MAIN(argc, argv)
     RUN(large_heads_are_made_smaller);
     RUN(bad_heads_are_reported);
     RUN(each_weight_has_a_line);
+    RUN(pages_fit_the_window);
     RUN(links_have_bars_for_heads);
     RUN(bad_links_are_reported);
     RUN(plots_show_lines_points_and_legend);

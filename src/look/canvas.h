@@ -4,7 +4,7 @@
  * it.
  *
  *     fv_canvas c;
- *     FV_TRY(fv_canvas_begin(ctx, format, width, height, &c));
+ *     FV_TRY(fv_canvas_begin(ctx, format, width, height, title, &c));
  *     fv_canvas_rect(&c, 10, 10, 80, 20, colour);
  *     fv_canvas_text(&c, &(fv_text_style){.x = 50, .y = 20, .size = 12}, "word");
  *     return fv_canvas_end(&c, out);   // always call it: frees the canvas
@@ -74,10 +74,10 @@ typedef struct fv_canvas {
 
 extern const fv_canvas_ops fv_canvas_svg, fv_canvas_raster;
 
-/* Creates a white canvas; sizes are rounded up. Fails: LIMIT, MEMORY, UNSUPPORTED (a text format).
- */
+/* Creates a white canvas; sizes are rounded up. An HTML page has the title as its own; NULL: none.
+ * Fails: LIMIT, MEMORY, UNSUPPORTED (a text format). */
 fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_format format, double width, double height,
-                          fv_canvas *out);
+                          const char *title, fv_canvas *out);
 fv_status fv_canvas_end(fv_canvas *c, fv_picture **out);
 
 /* Makes a picture of the written bytes and takes ownership of them. Fails if o->failed. */

@@ -125,13 +125,15 @@ double fv_figure_widest(fv_look_format format, const char *const *labels, int64_
 
 /* ---- pages ----------------------------------------------------------------------- */
 
-void fv_html_begin(fv_writer *o)
+void fv_html_begin(fv_writer *o, const char *title)
 {
     fv_writer_text(o, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                      "<meta name=\"viewport\" content=\"width=device-width\">\n"
-                      "<title>Fovea</title>\n<style>\n"
+                      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>");
+    fv_writer_markup(o, title && *title ? title : "Fovea");
+    fv_writer_text(o, "</title>\n<style>\n"
                       "body{margin:16px;font:14px Helvetica,Arial,sans-serif;color:#1f2430;"
                       "background:#fff}\n"
+                      "svg{max-width:100%;height:auto}\n" /* not wider than the window */
                       "#tip{position:fixed;display:none;pointer-events:none;background:#1f2430;"
                       "color:#fff;padding:4px 8px;border-radius:4px;font-size:13px;"
                       "white-space:pre}\n"

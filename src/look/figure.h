@@ -45,7 +45,7 @@ double fv_figure_widest(fv_look_format format, const char *const *labels, int64_
                         int64_t step, double size);
 
 /* Begin and end of the page of an HTML figure; figures write their scripts in between. */
-void fv_html_begin(fv_writer *o);
+void fv_html_begin(fv_writer *o, const char *title);
 void fv_html_end(fv_writer *o);
 
 /* JavaScript arrays: of labels (NULL: []), and of rows as base64 of their floats. */

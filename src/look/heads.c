@@ -165,7 +165,7 @@ fv_status fv_look_heads_draw(fv_ctx *ctx, const fv_look_heads *heads, fv_look_fo
     FV_TRY(check(ctx, heads, format, out));
     FV_TRY(fv_look_options_check(ctx, options, &full));
     const layout l = lay_out(heads, format, &full);
-    FV_TRY(fv_canvas_begin(ctx, format, l.width, l.height, &c));
+    FV_TRY(fv_canvas_begin(ctx, format, l.width, l.height, heads->title, &c));
     fv_canvas_text(
         &c, &(fv_text_style){.x = MARGIN, .y = MARGIN + 8, .size = FV_TITLE_SIZE, .bold = true},
         l.title);

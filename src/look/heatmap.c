@@ -241,7 +241,7 @@ fv_status fv_look_map_draw(fv_ctx *ctx, const fv_look_map *map, fv_look_format f
     if (format == FV_LOOK_FORMAT_TEXT || format == FV_LOOK_FORMAT_TERMINAL)
         return fv_heatmap_print(ctx, map, format == FV_LOOK_FORMAT_TERMINAL, &full, out);
     const layout l = lay_out(map, format, &full);
-    FV_TRY(fv_canvas_begin(ctx, format, l.width, l.height, &c));
+    FV_TRY(fv_canvas_begin(ctx, format, l.width, l.height, map->title, &c));
     draw_titles(&c, &l);
     draw_labels(&c, &l);
     fv_figure_cells(&c, &l.values, &l.range,

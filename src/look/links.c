@@ -338,7 +338,7 @@ fv_status fv_look_links_draw(fv_ctx *ctx, const fv_look_links *links, fv_look_fo
     FV_TRY(check(ctx, links, format, out));
     layout l = lay_out(links, format);
     fv_status status = measure(ctx, &l);
-    if (status == FV_OK) status = fv_canvas_begin(ctx, format, l.width, l.height, &c);
+    if (status == FV_OK) status = fv_canvas_begin(ctx, format, l.width, l.height, links->title, &c);
     if (status != FV_OK) {
         layout_free(ctx, &l);
         return status;

@@ -80,7 +80,7 @@ static int raster_scale(double width, double height)
 }
 
 fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_format format, double width, double height,
-                          fv_canvas *out)
+                          const char *title, fv_canvas *out)
 {
     const double max = 4.0 * FV_LOOK_MAX_SIDE;
     FV_RETURN_IF(format == FV_LOOK_FORMAT_TEXT || format == FV_LOOK_FORMAT_TERMINAL, ctx,
@@ -105,7 +105,7 @@ fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_format format, double width, doub
         FV_RETURN_IF(!c.pixels, ctx, FV_ERR_MEMORY, "look: out of memory");
         memset(c.pixels, 255, c.pixel_bytes);
     } else {
-        if (format == FV_LOOK_FORMAT_HTML) fv_html_begin(&c.out);
+        if (format == FV_LOOK_FORMAT_HTML) fv_html_begin(&c.out, title);
         fv_writer_format(
             &c.out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%n\" height=\"%n\" "

@@ -225,7 +225,7 @@ fv_status fv_look_plot_draw(fv_ctx *ctx, const fv_look_plot *plot, fv_look_forma
     FV_TRY(check(ctx, plot, format, out, &max));
     const layout l = lay_out(plot, format);
     const size_t room_bytes = (size_t)max * sizeof(fv_point);
-    FV_TRY(fv_canvas_begin(ctx, format, l.width, l.height, &c));
+    FV_TRY(fv_canvas_begin(ctx, format, l.width, l.height, plot->title, &c));
     fv_point *room = fv_mem_alloc(&ctx->mem, room_bytes);
     if (!room) c.status = fv_fail(ctx, FV_ERR_MEMORY, "look: out of memory");
     draw_titles(&c, &l);
