@@ -109,7 +109,8 @@ static int run(const cli_call *call)
     fv_look_format form;
     if (path && !cli_ends_with(path, ".npz") &&
         fv_look_format_from_path(ctx, path, &form) != FV_OK) {
-        cli_error("look: -o %s: expected a name that ends with .svg, .png, .html, .txt or .npz",
+        cli_error("look: -o %s: expected a name that ends with .svg, .png, .pdf, .html, .txt or "
+                  ".npz",
                   path);
         fv_ctx_destroy(&ctx);
         return CLI_USAGE;
@@ -128,7 +129,7 @@ static const cli_option options[] = {
      .type = CLI_PATH,
      .writes = true,
      .metavar = "FILE",
-     .help = "write a picture (.svg, .png, .html, .txt) or the weights (.npz)"},
+     .help = "write a picture (.svg, .png, .pdf, .html, .txt) or the weights (.npz)"},
     {.name = "file",
      .letter = 'f',
      .type = CLI_PATH,

@@ -110,11 +110,12 @@ static const char *contradiction(const look_work *w)
     if (cli_given(w->call, "from") && cli_given(w->call, "ids"))
         return "--from needs a text: --ids have no words";
     if (w->mode == LOOK_LINKS && (!path || cli_ends_with(path, ".txt")))
-        return "--links needs -o FILE that ends with .svg, .png or .html";
+        return "--links needs -o FILE that ends with .svg, .png, .pdf or .html";
     if (w->mode == LOOK_TOP && path && !w->arrays && !cli_ends_with(path, ".txt"))
         return "--top is a table: expected -o FILE that ends with .txt or .npz";
     if (w->mode == LOOK_WORD && w->arrays)
-        return "--from has no arrays: expected -o FILE that ends with .txt, .svg, .png or .html";
+        return "--from has no arrays: expected -o FILE that ends with .txt, .svg, .png, .pdf or "
+               ".html";
     if (w->no_special && (w->arrays || w->mode == LOOK_ENTROPY))
         return "--no-special is for maps and tables: .npz and --entropy have every token";
     if (w->no_special && !w->text) return "--no-special needs a text: --ids have no special tokens";

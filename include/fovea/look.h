@@ -11,9 +11,10 @@
  *
  * Formats. SVG is the main one: text stays text, in any script. PNG uses a small built-in font with
  * Latin, Greek and Cyrillic letters; any other character appears as its code point in small
- * hexadecimal digits (4E/2D for U+4E2D). HTML is one self-contained file; hovering over a cell
- * shows its value. TEXT and TERMINAL are for maps only: shades of plain characters, and 256 colours
- * with escape sequences.
+ * hexadecimal digits (4E/2D for U+4E2D). PDF is one page of vectors for papers and slides: Latin
+ * text in Helvetica, other characters as in PNG. HTML is one self-contained file; hovering over a
+ * cell shows its value. TEXT and TERMINAL are for maps only: shades of plain characters, and 256
+ * colours with escape sequences.
  *
  * Labels and titles are UTF-8 and may contain anything: markup is escaped, control characters
  * appear as their symbols (U+2400 ...), invalid bytes as U+FFFD. NULL means no label.
@@ -42,6 +43,7 @@ typedef enum fv_look_format {
     FV_LOOK_FORMAT_HTML,
     FV_LOOK_FORMAT_TEXT,     /* plain characters */
     FV_LOOK_FORMAT_TERMINAL, /* 256 colours; half blocks for a large map */
+    FV_LOOK_FORMAT_PDF,
     FV_LOOK_FORMAT_COUNT
 } fv_look_format;
 
@@ -56,7 +58,7 @@ FV_API FV_MUST_USE fv_status fv_picture_save(const fv_picture *picture, const ch
 /* Accepts NULL; sets *picture to NULL. */
 FV_API void fv_picture_free(fv_picture **picture);
 
-/* The format for a file name ending in .svg, .png, .html, .htm or .txt, in any case. Fails:
+/* The format for a file name ending in .svg, .png, .pdf, .html, .htm or .txt, in any case. Fails:
  * ARGUMENT for any other name. */
 FV_API FV_MUST_USE fv_status fv_look_format_from_path(fv_ctx *ctx, const char *path,
                                                       fv_look_format *out);
@@ -124,9 +126,9 @@ typedef struct fv_look_heads {
     const char *title;                                  /* or NULL; truncated if too long */
 } fv_look_heads;
 
-/* SVG, PNG, HTML. A map larger than its thumbnail is max-pooled. All heads share one colour range.
- * HTML also shows one head enlarged, as map and links: first the most peaked one, or layer 2, head
- * 5 if the address ends in #2.5; then the one that is clicked. */
+/* SVG, PNG, PDF, HTML. A map larger than its thumbnail is max-pooled. All heads share one colour
+ * range. HTML also shows one head enlarged, as map and links: first the most peaked one, or layer
+ * 2, head 5 if the address ends in #2.5; then the one that is clicked. */
 FV_API FV_MUST_USE fv_status fv_look_heads_draw(fv_ctx *ctx, const fv_look_heads *heads,
                                                 fv_look_format form, const fv_look_options *options,
                                                 fv_picture **out);
@@ -149,8 +151,8 @@ typedef struct fv_look_links {
     const char *const *layer_names; /* or NULL: none */
 } fv_look_links;
 
-/* SVG, PNG, HTML. At most 1,024 rows and columns, 64 heads, 256 layers. In HTML, hovering over a
- * word shows only its lines and lists the strongest; heads can be switched off; arrow keys move
+/* SVG, PNG, PDF, HTML. At most 1,024 rows and columns, 64 heads, 256 layers. In HTML, hovering over
+ * a word shows only its lines and lists the strongest; heads can be switched off; arrow keys move
  * between words and heads. */
 FV_API FV_MUST_USE fv_status fv_look_links_draw(fv_ctx *ctx, const fv_look_links *links,
                                                 fv_look_format form, fv_picture **out);
@@ -182,7 +184,7 @@ typedef struct fv_look_plot {
     int width, height;    /* pixels, 200 to 4096; 0: 720 x 480 */
 } fv_look_plot;
 
-/* SVG, PNG, HTML. */
+/* SVG, PNG, PDF, HTML. */
 FV_API FV_MUST_USE fv_status fv_look_plot_draw(fv_ctx *ctx, const fv_look_plot *plot,
                                                fv_look_format form, fv_picture **out);
 

@@ -1,7 +1,7 @@
 /*
- * The canvas that figures draw on, with two implementations: SVG and pixels. Lengths are in pixels
- * of the picture, x to the right, y down. The canvas keeps the first error; fv_canvas_end returns
- * it.
+ * The canvas that figures draw on, with three implementations: SVG, PDF and pixels. Lengths are in
+ * pixels of the picture, x to the right, y down. The canvas keeps the first error; fv_canvas_end
+ * returns it.
  *
  *     fv_canvas c;
  *     FV_TRY(fv_canvas_begin(ctx, format, width, height, title, &c));
@@ -67,15 +67,21 @@ typedef struct fv_canvas {
     unsigned char *pixels; /* of a raster, c->scale times as wide and high; otherwise NULL */
     size_t pixel_bytes;
     int scale;
+    fv_writer content, offsets; /* PDF: the page's drawing, and a size_t for each object */
+    int images;                 /* PDF: how many there are */
+    const char *title;
     void (*script)(fv_writer *o,
                    const void *user); /* HTML: writes the script after the drawing; or NULL */
     const void *script_user;
 } fv_canvas;
 
-extern const fv_canvas_ops fv_canvas_svg, fv_canvas_raster;
+extern const fv_canvas_ops fv_canvas_svg, fv_canvas_pdf, fv_canvas_raster;
 
-/* Creates a white canvas; sizes are rounded up. An HTML page has the title as its own; NULL: none.
- * Fails: LIMIT, MEMORY, UNSUPPORTED (a text format). */
+/* The header of a PDF. */
+void fv_canvas_pdf_begin(fv_canvas *c);
+
+/* Creates a white canvas; sizes are rounded up. An HTML page or a PDF has the title as its own;
+ * NULL: none. Fails: LIMIT, MEMORY, UNSUPPORTED (a text format). */
 fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_format format, double width, double height,
                           const char *title, fv_canvas *out);
 fv_status fv_canvas_end(fv_canvas *c, fv_picture **out);

@@ -4,6 +4,7 @@
 
 #include "io/utf8.h"
 #include "look/font.h"
+#include "look/helvetica.h"
 
 enum { REPLACEMENT = 0xFFFD };
 
@@ -152,6 +153,7 @@ static double ems(uint32_t code)
 double fv_display_width(fv_look_format format, const char *text, double size)
 {
     if (format == FV_LOOK_FORMAT_PNG) return fv_font_width(text, size);
+    if (format == FV_LOOK_FORMAT_PDF) return fv_helvetica_text_width(text, size);
     double width = 0;
     for (uint32_t code; (code = fv_display_next(&text)) != 0;)
         width += ems(code);

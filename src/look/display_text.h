@@ -42,7 +42,7 @@ enum { FV_CLUSTER_BYTES = 36 };
  */
 int fv_display_next_cluster(const char **text, char letter[FV_CLUSTER_BYTES]);
 
-/* Width of a text in pixels at a font size: exact for PNG, otherwise an estimate for common
+/* Width of a text in pixels at a font size: exact for PNG and PDF, otherwise an estimate for common
  * sans-serif fonts that errs on the large side. */
 double fv_display_width(fv_look_format format, const char *text, double size);
 

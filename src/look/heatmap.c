@@ -99,10 +99,11 @@ static void draw_titles(fv_canvas *c, const layout *l)
 }
 
 /* Labels of wide letters are stacked as in print; others are rotated, and so are the code points
- * that a PNG shows for wide letters. */
+ * that PNG and PDF show for wide letters. */
 static void draw_column_label(fv_canvas *c, const layout *l, double x, const char *label)
 {
-    const bool stacked = l->rotated && l->format != FV_LOOK_FORMAT_PNG && fv_display_is_wide(label),
+    const bool letters = l->format == FV_LOOK_FORMAT_SVG || l->format == FV_LOOK_FORMAT_HTML,
+               stacked = l->rotated && letters && fv_display_is_wide(label),
                rotated = l->rotated && !stacked;
     fv_canvas_text(c,
                    &(fv_text_style){.x = x,
