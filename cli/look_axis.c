@@ -144,19 +144,24 @@ void look_axis_free(look_axis *axis)
     *axis = (look_axis){0};
 }
 
-static char *label_of(const look_words *words, look_range tokens)
+/* An entry's part of the text without blanks before it. Marks after it belong to it, even where the
+ * tokenizer drops them as BERT's does; a token without a place in the text has its own spelling. */
+static char *label_of(const look_words *words, look_range tokens, bool piece)
 {
     if (tokens.first >= words->count) { /* tokens without text: their index */
         char *number = malloc(24);
         if (number) cli_format(number, 24, "%lld", (long long)tokens.first);
         return number;
     }
-    if (tokens.count == 1) return strdup(words->labels[tokens.first]);
+    if (piece || words->spans[tokens.first].count == 0 || words->special[tokens.first])
+        return strdup(words->labels[tokens.first]);
     const look_range a = words->spans[tokens.first],
                      b = words->spans[tokens.first + tokens.count - 1];
     const char *from = words->text + a.first, *end = words->text + b.first + b.count;
     while (from < end && fv_unicode_is_space((unsigned char)*from))
         from++;
+    for (const char *next = end; fv_unicode_is_mark(next_code(&next, next + strnlen(next, 4)));)
+        end = next;
     return strndup(from, (size_t)(end - from));
 }
 
@@ -176,7 +181,7 @@ bool look_axis_make(const look_words *words, int64_t tokens, bool pieces, bool n
             axis.tokens[axis.count++] = (look_range){i, 1};
     }
     for (int64_t i = 0; made && i < axis.count; i++) {
-        axis.labels[i] = label_of(words, axis.tokens[i]);
+        axis.labels[i] = label_of(words, axis.tokens[i], !join);
         made = axis.labels[i] != NULL;
     }
     if (made)

@@ -30,6 +30,11 @@ typedef struct look_words {
     char *text;
 } look_words;
 
+/* The tokens of a text, after a bos token unless that is negative; `flags` as for
+ * fv_tokenizer_encode. */
+fv_status look_words_encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, unsigned flags,
+                            int64_t bos, look_words *words);
+
 /* Finds each token's label in the text, in order; sets the spans. */
 void look_words_align(look_words *words, const char *text);
 
@@ -37,8 +42,8 @@ void look_words_align(look_words *words, const char *text);
  * ignored: " animal" is the word "animal". Returns their number. */
 int look_words_find(const look_words *words, const char *word, look_range *places, int room);
 
-/* Room for `count` tokens; false if memory runs out. */
-bool look_words_room(look_words *words, int64_t count);
+/* Room for `count` tokens, and a copy of their text; false if memory runs out. */
+bool look_words_room(look_words *words, int64_t count, const char *text);
 void look_words_free(look_words *words);
 
 /* What one side of a map shows: words, or tokens with --pieces and --ids. */

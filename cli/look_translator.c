@@ -27,9 +27,8 @@ static fv_status save_array(fv_ctx *ctx, const fv_translation *t, const char *pa
 static bool words_of(const char *const *tokens, int64_t count, bool end, const char *text,
                      look_words *out)
 {
-    if (!look_words_room(out, count + end)) return false;
-    out->text = strdup(text);
-    bool made = out->text != NULL;
+    if (!look_words_room(out, count + end, text)) return false;
+    bool made = true;
     for (int64_t i = 0; made && i < out->count; i++) {
         out->labels[i] = strdup(i < count ? tokens[i] : "(end)");
         out->special[i] = i == count;
@@ -37,6 +36,20 @@ static bool words_of(const char *const *tokens, int64_t count, bool end, const c
     }
     if (made) look_words_align(out, out->text);
     return made;
+}
+
+/* The tokens of the source. The tokenizer knows their places in the text even if it changes
+ * letters; if it does not give the model's tokens, their spelling is all there is. */
+static fv_status source_words(const cli_call *call, fv_ctx *ctx, const fv_translation *t,
+                              const char *text, look_words *out)
+{
+    fv_tokenizer *tok = NULL;
+    fv_status status = fv_tokenizer_load(ctx, call->words[0], &tok);
+    if (status == FV_OK) status = look_words_encode(ctx, tok, text, 0, -1, out);
+    fv_tokenizer_destroy(&tok);
+    if (status != FV_OK || out->count == t->source_count) return status;
+    look_words_free(out);
+    return words_of(t->source_tokens, t->source_count, false, text, out) ? FV_OK : FV_ERR_MEMORY;
 }
 
 /* The map between words, [rows][cols]; free() it. */
@@ -55,11 +68,13 @@ static fv_status draw(const cli_call *call, fv_ctx *ctx, const fv_translation *t
     look_words from = {0}, to = {0};
     look_axis rows = {0}, cols = {0};
     const bool pieces = cli_flag(call, "pieces"), no_special = cli_flag(call, "no-special");
-    const bool made = words_of(t->target_tokens, t->target_count, t->ended, t->text, &to) &&
-                      words_of(t->source_tokens, t->source_count, false, source, &from) &&
+    fv_status status = source_words(call, ctx, t, source, &from);
+    const bool made = status == FV_OK &&
+                      words_of(t->target_tokens, t->target_count, t->ended, t->text, &to) &&
                       look_axis_make(&to, to.count, pieces, no_special, &rows) &&
                       look_axis_make(&from, from.count, pieces, false, &cols);
     float *map = made ? map_of(t, &rows, &cols) : NULL;
+    if (status == FV_OK && !map) status = FV_ERR_MEMORY;
     const fv_look_map picture = {.rows = rows.count,
                                  .cols = cols.count,
                                  .values = map,
@@ -68,8 +83,7 @@ static fv_status draw(const cli_call *call, fv_ctx *ctx, const fv_translation *t
                                  .title = look_title(call, t->text),
                                  .row_title = "output",
                                  .col_title = "source"};
-    fv_status status = FV_ERR_MEMORY;
-    if (map) status = look_draw_map(ctx, &picture, how, path);
+    if (status == FV_OK) status = look_draw_map(ctx, &picture, how, path);
     if (status == FV_OK && path)
         cli_note("wrote %s (%lld output x %lld source %s)", path, (long long)rows.count,
                  (long long)cols.count, pieces ? "tokens" : "words");

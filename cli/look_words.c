@@ -27,14 +27,15 @@ static char *copy_of(const char *text, size_t bytes)
     return copy;
 }
 
-bool look_words_room(look_words *words, int64_t count)
+bool look_words_room(look_words *words, int64_t count, const char *text)
 {
     *words = (look_words){.count = count};
     words->ids = calloc((size_t)count + 1, sizeof *words->ids);
     words->labels = calloc((size_t)count + 1, sizeof *words->labels);
     words->special = calloc((size_t)count + 1, sizeof *words->special);
     words->spans = calloc((size_t)count + 1, sizeof *words->spans);
-    return words->ids && words->labels && words->special && words->spans;
+    words->text = copy_of(text, strlen(text));
+    return words->ids && words->labels && words->special && words->spans && words->text;
 }
 
 /* A token's part of the text, or its name if it is a special token. */
@@ -54,18 +55,16 @@ static void put_start(look_words *words, int64_t start)
     words->labels[0] = copy_of("(start)", 7);
 }
 
-/* The tokens of a text, after a bos token unless that is negative. */
-static fv_status encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, unsigned flags,
-                        int64_t start, look_words *words)
+fv_status look_words_encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, unsigned flags,
+                            int64_t start, look_words *words)
 {
     fv_tokenizer_encoder *enc = NULL;
     fv_encoding e = {.struct_size = sizeof e};
     fv_status status = fv_tokenizer_encoder_create(ctx, tok, &enc);
     if (status == FV_OK) status = fv_tokenizer_encode(enc, text, strlen(text), flags, &e);
     const int64_t first = start >= 0;
-    if (status == FV_OK && !look_words_room(words, (int64_t)e.count + first))
+    if (status == FV_OK && !look_words_room(words, (int64_t)e.count + first, text))
         status = FV_ERR_MEMORY;
-    if (status == FV_OK) words->text = copy_of(text, strlen(text));
     if (status == FV_OK && first) put_start(words, start);
     for (size_t i = 0; status == FV_OK && i < e.count; i++) {
         const int64_t at = first + (int64_t)i;
@@ -75,7 +74,6 @@ static fv_status encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, 
         words->labels[at] = label_of(tok, text, &e, i);
         if (!words->labels[at]) status = FV_ERR_MEMORY;
     }
-    if (status == FV_OK && !words->text) status = FV_ERR_MEMORY;
     fv_tokenizer_encoder_destroy(&enc);
     return status;
 }
@@ -103,7 +101,7 @@ static fv_status take_answer(look_work *w, const fv_transformer_config *c, const
                              const fv_generated_text *best)
 {
     look_words *words = &w->target;
-    if (!look_words_room(words, best->count + 1)) return FV_ERR_MEMORY;
+    if (!look_words_room(words, best->count + 1, best->text)) return FV_ERR_MEMORY;
     put_start(words, c->bos);
     fv_status status = words->labels[0] ? FV_OK : FV_ERR_MEMORY;
     for (int64_t i = 1; status == FV_OK && i <= best->count; i++) {
@@ -112,8 +110,6 @@ static fv_status take_answer(look_work *w, const fv_transformer_config *c, const
         status = written(w->ctx, tok, words->ids[i], &words->labels[i]);
     }
     if (status != FV_OK) return status;
-    words->text = copy_of(best->text, strlen(best->text));
-    if (!words->text) return FV_ERR_MEMORY;
     look_words_align(words, words->text);
     return FV_OK;
 }
@@ -146,14 +142,14 @@ fv_status look_read_texts(look_work *w, fv_model *model)
     fv_tokenizer *source = NULL, *target = NULL;
     fv_status status = fv_tokenizer_load(w->ctx, folder, &source);
     if (status == FV_OK) /* translators read sources without special tokens */
-        status =
-            encode(w->ctx, source, w->text, pair ? 0 : FV_TOKENIZER_ADD_SPECIALS, -1, &w->source);
+        status = look_words_encode(w->ctx, source, w->text, pair ? 0 : FV_TOKENIZER_ADD_SPECIALS,
+                                   -1, &w->source);
     if (status == FV_OK && c->encoder_layers && c->decoder_layers) {
         const char *text = cli_text(w->call, "target");
         status = fv_tokenizer_load_target(w->ctx, folder, &target);
         if (status == FV_OK)
-            status =
-                text ? encode(w->ctx, target, text, 0, c->bos, &w->target) : answer(w, t, target);
+            status = text ? look_words_encode(w->ctx, target, text, 0, c->bos, &w->target)
+                          : answer(w, t, target);
     }
     fv_tokenizer_destroy(&source);
     fv_tokenizer_destroy(&target);

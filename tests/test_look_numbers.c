@@ -184,8 +184,8 @@ static void words_are_found_in_the_maps(void)
              (long long)before + 1, site, head);
     program_run("look %s %s --from street --to animal --pieces -t 1", model, text);
     expect(0, line, NULL);
-    program_run("look %s %s --from street --to animal --layer %d --head %d --pieces -t 1", model, text, site,
-                head);
+    program_run("look %s %s --from street --to animal --layer %d --head %d --pieces -t 1", model,
+                text, site, head);
     expect(0, strstr(line, "\n"), NULL);
     /* a word of several tokens is looked at by the sum of its parts: here all but the marks */
     program_run("look %s %s --from street --to %s --top 1 -t 1", model, text, text);

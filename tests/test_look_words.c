@@ -236,7 +236,8 @@ static void translators_show_words(void)
 {
     program_text("r.toml",
                  "[data]\nmade = \"dates\"\ntrain_pairs = 60\nvalid_pairs = 5\n[tokens]\nkind = "
-                 "\"bpe\"\nvocabulary = 60\nmin_count = 1\n[model]\nwidth = 8\n[train]\nsteps = "
+                 "\"bpe\"\nvocabulary = 60\nmin_count = 1\n[model]\nhidden = 8\nencoder_hidden = "
+                 "5\nembedding = 6\nattention_width = 6\nreadout_width = 7\n[train]\nsteps = "
                  "1\nbatch_tokens = 200\n");
     program_text("date.txt", "3 May 1979\n");
     program_run("train %s -o %s -t 1", program_path("r.toml"), program_path("pair"));
