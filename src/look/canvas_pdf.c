@@ -134,7 +134,7 @@ static double put_run(const pen *p, const char **text, double along, const fv_te
         if (code == 0 || byte == 0) break;
         if (byte == '(' || byte == ')' || byte == '\\') fv_writer_text(p->o, "\\");
         fv_writer_bytes(p->o, &byte, 1);
-        width += fv_helvetica_width(byte) * at->size;
+        width += fv_helvetica_width(byte) * at->size * (at->bold ? FV_HELVETICA_BOLD : 1);
     }
     fv_writer_text(p->o, ") Tj ET\n");
     return width;
@@ -142,7 +142,7 @@ static double put_run(const pen *p, const char **text, double along, const fv_te
 
 static void pdf_text(fv_canvas *c, const fv_text_style *at, const char *text)
 {
-    const double width = fv_display_width(c->format, text, at->size), drop = 0.36 * at->size;
+    const double width = fv_display_width(&c->face, text, at->size), drop = 0.36 * at->size;
     const double back = at->anchor == FV_ANCHOR_START    ? 0
                         : at->anchor == FV_ANCHOR_MIDDLE ? width / 2
                                                          : width;

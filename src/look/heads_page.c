@@ -9,7 +9,7 @@
 const char fv_heads_page_body[] =
     "<style>\n"
     /* The enlarged head is beside the grid and stays in the window; in a narrow one, above it. */
-    "body{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1.3fr);gap:0 16px;"
+    "body{display:grid;grid-template-columns:minmax(0,1.2fr) minmax(480px,1fr);gap:0 16px;"
     "align-items:start}\n"
     "#view{position:sticky;top:8px;margin-top:8px;overflow-x:auto}\n"
     "#view h2{font-size:15px;margin:0 0 8px}\n"

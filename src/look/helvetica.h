@@ -10,6 +10,9 @@
 /* Height of a capital letter, in font sizes. */
 #define FV_HELVETICA_CAPITAL 0.72
 
+/* How much wider than the regular letters bold ones are, about. */
+#define FV_HELVETICA_BOLD 1.07
+
 /* The byte of a character; 0: the font lacks it. */
 unsigned char fv_helvetica_byte(uint32_t code);
 
