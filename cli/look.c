@@ -106,12 +106,17 @@ static int run(const cli_call *call)
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
     const char *path = cli_text(call, "output");
-    fv_look_format form;
+    fv_look_format form = FV_LOOK_FORMAT_COUNT;
     if (path && !cli_ends_with(path, ".npz") &&
         fv_look_format_from_path(ctx, path, &form) != FV_OK) {
         cli_error("look: -o %s: expected a name that ends with .svg, .png, .pdf, .html, .txt or "
                   ".npz",
                   path);
+        fv_ctx_destroy(&ctx);
+        return CLI_USAGE;
+    }
+    if (cli_given(call, "font") && !(path && form == FV_LOOK_FORMAT_PNG)) {
+        cli_error("look: --font is for -o FILE.png: the other formats have fonts of their own");
         fv_ctx_destroy(&ctx);
         return CLI_USAGE;
     }
@@ -215,6 +220,10 @@ static const cli_option options[] = {
      .max = 128,
      .metavar = "PIXELS",
      .help = "size of a cell of a map; of a whole map where every head is shown"},
+    {.name = "font",
+     .type = CLI_PATH,
+     .metavar = "FILE",
+     .help = "letters of a .png from this font file, for any script"},
     {.name = "rows",
      .type = CLI_STRING,
      .metavar = "A:B",

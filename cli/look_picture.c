@@ -16,6 +16,7 @@ bool look_picture_options(const cli_call *call, fv_look_options *out)
     fv_look_options_init(out, sizeof *out);
     out->numbers = cli_flag(call, "numbers");
     out->cell = (int)cli_int(call, "cell");
+    out->font = cli_text(call, "font");
     for (int i = 0; i < FV_COLOUR_MAP_COUNT; i++)
         if (strcmp(cli_text(call, "palette"), palettes[i]) == 0) out->colours = (fv_colour_map)i;
     const char *range = cli_text(call, "range");

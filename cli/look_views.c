@@ -236,7 +236,8 @@ static fv_status draw_links(const look_work *w)
                                  .title = look_title(w->call, title),
                                  .only_row = -1,
                                  .layers = w->count,
-                                 .layer_names = several ? layers : NULL};
+                                 .layer_names = several ? layers : NULL,
+                                 .font = w->how.font};
     if (status == FV_OK) status = fv_look_format_from_path(w->ctx, path, &form);
     if (status == FV_OK) status = fv_look_links_draw(w->ctx, &links, form, &picture);
     axes_free(&a);

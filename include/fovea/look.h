@@ -23,8 +23,11 @@
  * bytes on every machine. Pictures have a white background, so that they work on any page; HTML
  * follows the dark mode of the reader's system.
  *
+ * Font files need a build with FreeType and HarfBuzz, otherwise they fail with UNSUPPORTED; the
+ * bytes of such a PNG depend on the versions of both.
+ *
  * All draw functions fail with ARGUMENT (sizes, ranges, pointers), LIMIT (too large to draw),
- * MEMORY or UNSUPPORTED; *out is then unchanged.
+ * MEMORY or UNSUPPORTED, with a font file also with IO or FORMAT; *out is then unchanged.
  */
 #ifndef FOVEA_LOOK_H
 #define FOVEA_LOOK_H
@@ -82,6 +85,8 @@ typedef struct fv_look_options {
     int cell;         /* width and height of a cell in pixels, 1 to 128; 0: depends on the map */
     bool numbers;     /* write each value into its cell; in text formats, only where it fits */
     int columns;      /* width of the text formats, 20 to 1000; 0: 80 */
+    const char *font; /* PNG: a font file (TrueType, OpenType) for any script; NULL: the built-in
+                         font. Letters that it lacks are from the built-in font */
 } fv_look_options;
 
 /* Sets the defaults, which also apply when options is NULL: blues, range from the data, automatic
@@ -149,6 +154,7 @@ typedef struct fv_look_links {
     double min_weight;              /* do not draw weights below this; 0: 0.02 */
     int64_t layers;                 /* drawn side by side; 0: 1 */
     const char *const *layer_names; /* or NULL: none */
+    const char *font;               /* as in fv_look_options */
 } fv_look_links;
 
 /* SVG, PNG, PDF, HTML. At most 1,024 rows and columns, 64 heads, 256 layers. In HTML, hovering over

@@ -4,7 +4,7 @@
  * returns it.
  *
  *     fv_canvas c;
- *     FV_TRY(fv_canvas_begin(ctx, format, width, height, title, &c));
+ *     FV_TRY(fv_canvas_begin(ctx, &face, width, height, title, &c));
  *     fv_canvas_rect(&c, 10, 10, 80, 20, colour);
  *     fv_canvas_text(&c, &(fv_text_style){.x = 50, .y = 20, .size = 12}, "word");
  *     return fv_canvas_end(&c, out);   // always call it: frees the canvas
@@ -13,6 +13,7 @@
 #define FV_LOOK_CANVAS_H
 
 #include "look/colour.h"
+#include "look/display_text.h"
 #include "look/writer.h"
 
 typedef enum fv_anchor { FV_ANCHOR_START, FV_ANCHOR_MIDDLE, FV_ANCHOR_END } fv_anchor;
@@ -60,6 +61,7 @@ typedef struct fv_canvas_ops {
 typedef struct fv_canvas {
     fv_ctx *ctx;
     fv_look_format format;
+    fv_typeface face; /* the caller closes its file */
     const fv_canvas_ops *ops;
     int64_t width, height;
     fv_status status; /* of everything except c->out */
@@ -82,7 +84,7 @@ void fv_canvas_pdf_begin(fv_canvas *c);
 
 /* Creates a white canvas; sizes are rounded up. An HTML page or a PDF has the title as its own;
  * NULL: none. Fails: LIMIT, MEMORY, UNSUPPORTED (a text format). */
-fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_format format, double width, double height,
+fv_status fv_canvas_begin(fv_ctx *ctx, const fv_typeface *face, double width, double height,
                           const char *title, fv_canvas *out);
 fv_status fv_canvas_end(fv_canvas *c, fv_picture **out);
 

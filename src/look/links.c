@@ -46,17 +46,17 @@ static const char *head_name(const fv_look_links *links, int64_t head, char text
 
 /* The names of the heads form one line below the title: the distance to the next name, and the
  * width of the line. */
-static double legend_step(const fv_look_links *links, fv_look_format format, int64_t head)
+static double legend_step(const fv_look_links *links, const fv_typeface *face, int64_t head)
 {
     char text[FV_FIXED_BYTES];
-    return fv_display_width(format, head_name(links, head, text), TEXT) + 28;
+    return fv_display_width(face, head_name(links, head, text), TEXT) + 28;
 }
 
-static double legend_width(const fv_look_links *links, fv_look_format format)
+static double legend_width(const fv_look_links *links, const fv_typeface *face)
 {
     double width = 0;
     for (int64_t h = 0; links->heads > 1 && h < links->heads; h++)
-        width += legend_step(links, format, h);
+        width += legend_step(links, face, h);
     return width;
 }
 
@@ -125,10 +125,10 @@ static void layout_free(fv_ctx *ctx, layout *l)
     fv_mem_free(&ctx->mem, l->has_lines, (size_t)l->links->rows + 1);
 }
 
-static layout lay_out(const fv_look_links *links, fv_look_format format)
+static layout lay_out(const fv_look_links *links, const fv_typeface *face)
 {
-    const double rows = fv_figure_widest(format, links->row_labels, links->rows, 1, TEXT),
-                 cols = fv_figure_widest(format, links->col_labels, links->cols, 1, TEXT);
+    const double rows = fv_figure_widest(face, links->row_labels, links->rows, 1, TEXT),
+                 cols = fv_figure_widest(face, links->col_labels, links->cols, 1, TEXT);
     const int64_t lines = links->rows > links->cols ? links->rows : links->cols;
     layout l = {.links = links,
                 .layers = links->layers ? links->layers : 1,
@@ -144,8 +144,8 @@ static layout lay_out(const fv_look_links *links, fv_look_format format)
     l.down = LINE * (double)lines + MARGIN + name;
     l.width = end + MARGIN + (double)(l.per_row - 1) * l.across;
     if (links->title)
-        l.width = fmax(l.width, 1.1 * fv_display_width(format, links->title, 14) + 2 * MARGIN);
-    l.width = fmax(l.width, legend_width(links, format) + 2 * MARGIN);
+        l.width = fmax(l.width, 1.1 * fv_display_width(face, links->title, 14) + 2 * MARGIN);
+    l.width = fmax(l.width, legend_width(links, face) + 2 * MARGIN);
     l.height = l.top - name + l.down * (double)((l.layers + l.per_row - 1) / l.per_row) + MARGIN;
     return l;
 }
@@ -174,7 +174,7 @@ static void draw_legend(fv_canvas *c, const layout *l)
         const char *name = head_name(l->links, h, text);
         fv_canvas_rect(c, x, y - 5, 10, 10, fv_colour_series(h));
         fv_canvas_text(c, &(fv_text_style){.x = x + 14, .y = y, .size = TEXT}, name);
-        x += legend_step(l->links, c->format, h);
+        x += legend_step(l->links, &c->face, h);
     }
 }
 
@@ -299,7 +299,7 @@ static void write_script(fv_writer *o, const void *user)
     double x = MARGIN;
     for (int64_t h = 0; links->heads > 1 && h < links->heads; h++) {
         fv_writer_format(o, "%s%n", h > 0 ? "," : "", x);
-        x += legend_step(links, FV_LOOK_FORMAT_HTML, h);
+        x += legend_step(links, &(fv_typeface){.format = FV_LOOK_FORMAT_HTML}, h);
     }
     fv_writer_text(o, "]");
     write_lines(o, l);
@@ -336,10 +336,13 @@ fv_status fv_look_links_draw(fv_ctx *ctx, const fv_look_links *links, fv_look_fo
 {
     fv_canvas c;
     FV_TRY(check(ctx, links, format, out));
-    layout l = lay_out(links, format);
+    fv_typeface face;
+    FV_TRY(fv_typeface_open(ctx, format, links->font, &face));
+    layout l = lay_out(links, &face);
     fv_status status = measure(ctx, &l);
-    if (status == FV_OK) status = fv_canvas_begin(ctx, format, l.width, l.height, links->title, &c);
+    if (status == FV_OK) status = fv_canvas_begin(ctx, &face, l.width, l.height, links->title, &c);
     if (status != FV_OK) {
+        fv_font_file_close(&face.file);
         layout_free(ctx, &l);
         return status;
     }
@@ -355,6 +358,7 @@ fv_status fv_look_links_draw(fv_ctx *ctx, const fv_look_links *links, fv_look_fo
     c.script = write_script;
     c.script_user = &l;
     status = fv_canvas_end(&c, out);
+    fv_font_file_close(&face.file);
     layout_free(ctx, &l);
     return status;
 }

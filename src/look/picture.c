@@ -77,9 +77,10 @@ static int raster_scale(double width, double height)
     return width * height <= enlarge_up_to ? 2 : 1;
 }
 
-fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_format format, double width, double height,
+fv_status fv_canvas_begin(fv_ctx *ctx, const fv_typeface *face, double width, double height,
                           const char *title, fv_canvas *out)
 {
+    const fv_look_format format = face->format;
     const double max = 4.0 * FV_LOOK_MAX_SIDE;
     FV_RETURN_IF(format == FV_LOOK_FORMAT_TEXT || format == FV_LOOK_FORMAT_TERMINAL, ctx,
                  FV_ERR_UNSUPPORTED,
@@ -88,6 +89,7 @@ fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_format format, double width, doub
                  "look: a picture of %.0f x %.0f pixels is too large", width, height);
     fv_canvas c = {.ctx = ctx,
                    .format = format,
+                   .face = *face,
                    .ops = format == FV_LOOK_FORMAT_PNG   ? &fv_canvas_raster
                           : format == FV_LOOK_FORMAT_PDF ? &fv_canvas_pdf
                                                          : &fv_canvas_svg,
