@@ -54,7 +54,8 @@ static int show_held(texts *t, bool several)
     const char *path = cli_text(t->call, "output");
     t->number++;
     char *name = several ? numbered(path, t->number) : NULL;
-    const int code = show(t, t->held, name ? name : path);
+    int code = name ? cli_check_output(t->call, "output", name) : CLI_DONE;
+    if (!code) code = show(t, t->held, name ? name : path);
     free(name);
     free(t->held);
     t->held = NULL;

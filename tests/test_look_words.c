@@ -132,6 +132,19 @@ static bool exists(const char *name)
     return stat(program_path(name), &about) == 0;
 }
 
+static int count_of(const char *name, const char *part)
+{
+    size_t bytes = 0;
+    char *data = file_read(program_path(name), &bytes);
+    data = realloc(data, bytes + 1);
+    data[bytes] = '\0';
+    int count = 0;
+    for (const char *at = data; (at = strstr(at, part)) != NULL; at++)
+        count++;
+    free(data);
+    return count;
+}
+
 static void several_texts_are_shown(void)
 {
     program_text("two.txt", "animal\n\nstreet\n");
@@ -149,23 +162,14 @@ static void several_texts_are_shown(void)
     program_run("look %s -p animal --layer 0 --head 1 -o %s", model, program_path("w.svg"));
     expect(0, "", "w.svg (layer 0, head 1)\n");
     CHECK(exists("w.svg"));
+    program_text("u-2.txt", "animal\nstreet\n"); /* a name that is derived may be an input, too */
+    program_run("look %s -f %s -o %s", model, program_path("u-2.txt"), program_path("u.txt"));
+    expect(2, "", "u-2.txt: is the same file as the input");
+    CHECK_EQ(count_of("u-2.txt", "animal\nstreet\n"), 1);
     program_run("look %s -f %s", model, program_path("none.txt"));
     expect(2, "", "look: no text: expected one after the model");
     program_run("look %s -f %s", model, program_path("absent.txt"));
     expect(3, "", "look: ");
-}
-
-static int count_of(const char *name, const char *part)
-{
-    size_t bytes = 0;
-    char *data = file_read(program_path(name), &bytes);
-    data = realloc(data, bytes + 1);
-    data[bytes] = '\0';
-    int count = 0;
-    for (const char *at = data; (at = strstr(at, part)) != NULL; at++)
-        count++;
-    free(data);
-    return count;
 }
 
 static void one_word_is_drawn_in_every_layer(void)
