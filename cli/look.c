@@ -1,39 +1,13 @@
-/* fovea look MODEL SOURCE: the attention weights of a model. */
+/* fovea look MODEL TEXT: the attention weights of a model. */
+#include <stdlib.h>
 #include <string.h>
 
-#include "fovea/file.h"
 #include "input.h"
 #include "look_model.h"
-#include "model.h"
 #include "output.h"
+#include "run.h"
 
-static fv_string string_of(const char *text) { return (fv_string){text, strlen(text)}; }
-
-/* The weights as arrays, for other programs. */
-static fv_status save_arrays(fv_ctx *ctx, const fv_translation *t, const char *path)
-{
-    const int64_t shape[] = {t->target_count + (t->ended ? 1 : 0), t->source_count};
-    fv_scope_begin(ctx);
-    fv_tensor *weights = fv_from_host(ctx, FV_F32, 2, shape, t->weights);
-    const char *name = "decoder.0.cross";
-    const fv_status status = fv_npz_save(ctx, &name, &weights, 1, path);
-    fv_scope_end(ctx);
-    return status;
-}
-
-static fv_status show(fv_ctx *ctx, const cli_call *call, const fv_translation *t)
-{
-    const char *path = cli_text(call, "output");
-    if (cli_flag(call, "pharaoh")) {
-        cli_print_pharaoh(t);
-        return FV_OK;
-    }
-    if (path && cli_ends_with(path, ".npz")) return save_arrays(ctx, t, path);
-    return cli_show_alignment(ctx, t, t->text, path);
-}
-
-/* Options for the attention inside a Transformer, beyond the alignment of all translators. */
-static const char *inside_option(const cli_call *call)
+const char *look_inside_option(const cli_call *call)
 {
     static const char *const inside[] = {"at",      "layer", "head", "links", "rollout",
                                          "entropy", "top",   "from", "to",    "rows",
@@ -43,78 +17,113 @@ static const char *inside_option(const cli_call *call)
     return NULL;
 }
 
-static bool looks_inside(const cli_call *call)
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+typedef struct texts {
+    const cli_call *call;
+    fv_ctx *ctx;
+    fv_model *model;
+    char *held;     /* with -o: the last text, until it is known whether another one follows */
+    int64_t number; /* of the last text that was shown */
+} texts;
+
+/* Shows one text, or with NULL the tokens of --ids. */
+static int show(const texts *t, const char *text, const char *path)
 {
-    const char *path = cli_text(call, "output");
-    return inside_option(call) || (path && cli_ends_with(path, ".npz"));
+    const bool inside = look_inside_option(t->call) || cli_ends_with(path, ".npz");
+    if (fv_model_spec(t->model)->ability == FV_CAN_TRANSLATE &&
+        !(fv_model_transformer(t->model) && inside))
+        return cli_look_translator(t->call, t->ctx, t->model, text, path);
+    return cli_look_model(t->call, t->ctx, t->model, text, path);
 }
 
-static int look_at_translator(const cli_call *call, fv_ctx *ctx, fv_model *t)
+/* "map.svg" as "map-2.svg"; free() it. */
+static char *numbered(const char *path, int64_t number)
 {
-    fv_translations *out = NULL;
-    fv_status status = FV_OK;
-    int code = CLI_DONE;
-    const char *inside = inside_option(call);
-    if (inside) {
-        cli_error("look: --%s is for Transformers; a recurrent translator has one attention map, "
-                  "from output words to source words",
-                  inside);
-        return CLI_USAGE;
-    }
-    const fv_string source = string_of(call->words[1]);
-    if (cli_given(call, "target")) {
-        status = fv_translate_given(t, source, string_of(cli_text(call, "target")), &out);
-    } else {
-        fv_translate_config how;
-        fv_translate_config_init(&how, sizeof how);
-        how.search.beam = (int)cli_int(call, "beam");
-        how.search.want_weights = true;
-        status = fv_translate(t, 1, &source, &how, &out);
-    }
-    if (status == FV_OK) {
-        const fv_translation *best = fv_translations_get(out, 0, 0);
-        if (best && best->weights) {
-            status = show(ctx, call, best);
-        } else {
-            cli_error("look: no attention weights: %s",
-                      source.bytes ? "this model has no attention" : "the source is empty");
-            code = source.bytes ? CLI_MISSING : CLI_USAGE;
-        }
-    }
-    if (status != FV_OK) code = cli_library_error("look", ctx, status);
-    fv_translations_free(&out);
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    const size_t bytes = strlen(path) + 24;
+    char *name = malloc(bytes);
+    if (name)
+        cli_format(name, bytes, "%.*s-%lld%s", (int)(dot - path), path, (long long)number, dot);
+    return name;
+}
+
+/* Shows the text that is held, the only one or one of several. */
+static int show_held(texts *t, bool several)
+{
+    const char *path = cli_text(t->call, "output");
+    t->number++;
+    char *name = several ? numbered(path, t->number) : NULL;
+    int code = name ? cli_check_output(t->call, "output", name) : CLI_DONE;
+    if (!code) code = show(t, t->held, name ? name : path);
+    free(name);
+    free(t->held);
+    t->held = NULL;
     return code;
+}
+
+/* A cli_texts_fn: lines without text are skipped. */
+static int take_texts(void *user, int64_t count, const fv_string *list)
+{
+    texts *t = user;
+    int code = CLI_DONE;
+    for (int64_t i = 0; i < count && !code; i++) {
+        if (t->call->word_count == 1 && strspn(list[i].text, " \t\r") == list[i].bytes) continue;
+        if (t->held) code = show_held(t, true);
+        if (code) break;
+        if (cli_text(t->call, "output")) {
+            t->held = strndup(list[i].text, list[i].bytes);
+            if (t->held) continue;
+            cli_error("look: out of memory");
+            return CLI_FAILED;
+        }
+        if (t->number++ > 0) printf("\n");
+        code = show(t, list[i].text, NULL);
+    }
+    return code;
+}
+
+static int show_all(const cli_call *call, fv_ctx *ctx, fv_model *model)
+{
+    texts t = {.call = call, .ctx = ctx, .model = model};
+    if (cli_given(call, "ids")) return show(&t, NULL, cli_text(call, "output"));
+    int code = cli_for_each_batch(call, ctx, 1, take_texts, &t);
+    if (!code && t.held) code = show_held(&t, t.number > 0);
+    free(t.held);
+    if (code || t.number > 0) return code;
+    cli_error("look: no text: expected one after the model, or lines in --file or standard input");
+    return CLI_USAGE;
 }
 
 static int run(const cli_call *call)
 {
     int code = CLI_FAILED;
-    if (call->word_count < 2 && !cli_given(call, "ids")) {
-        cli_error(
-            "look: MODEL SOURCE is missing: expected a folder and a text, or a folder and --ids");
+    if (cli_given(call, "ids") &&
+        (call->word_count > 1 || cli_given(call, "file") || cli_given(call, "prompt"))) {
+        cli_error("look: expected a text or --ids, not both");
         return CLI_USAGE;
     }
     if ((code = cli_check_model("look", call->words[0])) != CLI_DONE) return code;
     fv_ctx *ctx = cli_context(call, 0, &code);
     if (!ctx) return code;
     const char *path = cli_text(call, "output");
-    fv_look_format form;
+    fv_look_format form = FV_LOOK_FORMAT_COUNT;
     if (path && !cli_ends_with(path, ".npz") &&
         fv_look_format_from_path(ctx, path, &form) != FV_OK) {
-        cli_error("look: -o %s: expected a name that ends with .svg, .png, .html, .txt or .npz",
+        cli_error("look: -o %s: expected a name that ends with .svg, .png, .pdf, .html, .txt or "
+                  ".npz",
                   path);
+        fv_ctx_destroy(&ctx);
+        return CLI_USAGE;
+    }
+    if (cli_given(call, "font") && !(path && form == FV_LOOK_FORMAT_PNG)) {
+        cli_error("look: --font is for -o FILE.png: the other formats have fonts of their own");
         fv_ctx_destroy(&ctx);
         return CLI_USAGE;
     }
     fv_model *model = NULL;
     const fv_status status = cli_open_model(ctx, call, call->words[0], &model);
-    if (status != FV_OK)
-        code = cli_library_error("look", ctx, status);
-    else if (fv_model_spec(model)->ability == FV_CAN_TRANSLATE &&
-             !(fv_model_transformer(model) && looks_inside(call)))
-        code = look_at_translator(call, ctx, model);
-    else
-        code = cli_look_model(call, ctx, model);
+    code = status == FV_OK ? show_all(call, ctx, model) : cli_library_error("look", ctx, status);
     fv_model_close(&model);
     fv_ctx_destroy(&ctx);
     return code;
@@ -126,7 +135,26 @@ static const cli_option options[] = {
      .type = CLI_PATH,
      .writes = true,
      .metavar = "FILE",
-     .help = "write a picture (.svg, .png, .html, .txt) or the weights (.npz)"},
+     .help = "write a picture (.svg, .png, .pdf, .html, .txt) or the weights (.npz)"},
+    {.name = "file",
+     .letter = 'f',
+     .type = CLI_PATH,
+     .default_value = "-",
+     .metavar = "FILE",
+     .help = "texts, one per line, if none are given; - is standard input"},
+    {.name = "prompt",
+     .letter = 'p',
+     .type = CLI_STRING,
+     .metavar = "TEXT",
+     .help = "the only text"},
+    {.name = "pieces",
+     .type = CLI_FLAG,
+     .help = "tokens instead of words; words sum the weights of a key's tokens and average those "
+             "of a query's"},
+    {.name = "no-special",
+     .type = CLI_FLAG,
+     .help = "leave out special tokens such as [CLS], and scale the other weights of each row to "
+             "its sum"},
     {.name = "target",
      .type = CLI_STRING,
      .metavar = "TEXT",
@@ -166,19 +194,41 @@ static const cli_option options[] = {
      .min = 1,
      .max = 64,
      .metavar = "K",
-     .help = "print the K largest weights of each token; with --from: of the table"},
+     .help = "print the K largest weights of each word; with --from: of the table"},
     {.name = "from",
      .type = CLI_STRING,
      .metavar = "WORD",
-     .help = "weights of this word in every head; drawn as lines with -o"},
+     .help = "weights of this word in every head; with -o FILE drawn as lines, layer by layer"},
     {.name = "to",
      .type = CLI_STRING,
      .metavar = "WORD",
      .help = "with --from: heads ranked by the weight from one word to the other"},
+    {.name = "numbers", .type = CLI_FLAG, .help = "write each weight into its cell"},
+    {.name = "palette",
+     .type = CLI_CHOICE,
+     .default_value = "blues",
+     .choices = "blues|heat|greys|diverging",
+     .metavar = "NAME",
+     .help = "colours of a map"},
+    {.name = "range",
+     .type = CLI_STRING,
+     .metavar = "LOW:HIGH",
+     .help = "weights of the first and the last colour; default: 0 to the largest"},
+    {.name = "title", .type = CLI_STRING, .metavar = "TEXT", .help = "title of the picture"},
+    {.name = "cell",
+     .type = CLI_INT,
+     .min = 1,
+     .max = 128,
+     .metavar = "PIXELS",
+     .help = "size of a cell of a map; of a whole map where every head is shown"},
+    {.name = "font",
+     .type = CLI_PATH,
+     .metavar = "FILE",
+     .help = "letters of a .png from this font file, for any script"},
     {.name = "rows",
      .type = CLI_STRING,
      .metavar = "A:B",
-     .help = "only queries A to B - 1, counted from 0"},
+     .help = "only queries A to B - 1: words, or tokens with --pieces, counted from 0"},
     {.name = "cols", .type = CLI_STRING, .metavar = "A:B", .help = "only keys A to B - 1"},
     {.name = "full", .type = CLI_FLAG, .help = "all weights of a long text, whatever their size"},
     {.name = "ids",
@@ -197,13 +247,17 @@ const cli_verb verb_look = {
     .notes = "Draws the attention of each output word over the source words: on the terminal, or "
              "as a file with -o. For a Transformer a picture shows every head of every layer, with "
              "--layer the heads of one layer, with --head one head; npz has an array [batch, "
-             "heads, queries, keys] for each site. A map of more than 1024 tokens is reduced, each "
-             "cell the maximum of a block; --rows and --cols show a part of it in full.",
-    .words = {.metavar = "MODEL [SOURCE]",
+             "heads, queries, keys] for each site. A map of more than 1024 words is reduced, each "
+             "cell the maximum of a block; --rows and --cols show a part of it in full.\n\n"
+             "Maps show words; if every token is one character, they show tokens. --entropy and "
+             ".npz are always of tokens. Texts come as for run: from --prompt, from the command "
+             "line, or one per line from --file or standard input. Of several texts, -o map.svg "
+             "writes map-1.svg, map-2.svg and so on.",
+    .words = {.metavar = "MODEL [TEXT ...]",
               .type = CLI_PATH,
               .min = 1,
-              .max = 2,
-              .help = "the model's folder and a text"},
+              .max = CLI_MAX_WORDS,
+              .help = "the model's folder, and texts"},
     .options = options,
     .option_count = CLI_COUNT(options),
     .run = run,

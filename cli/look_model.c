@@ -33,7 +33,7 @@ static fv_status watch(look_work *w, const char *sites)
     const fv_transformer_config *c = fv_transformer_settings(w->t);
     const fv_capture capture = {
         .sites = sites,
-        .options = {.top = w->mode == LOOK_TOP ? cli_int(w->call, "top") : 0,
+        .options = {.top = w->mode == LOOK_TOP && w->arrays ? cli_int(w->call, "top") : 0,
                     .summary = w->mode == LOOK_ENTROPY,
                     .saved = true},
         .on_weights = look_take,
@@ -76,6 +76,26 @@ static look_mode mode_of(const cli_call *call)
     return cli_given(call, "head") || !picture ? LOOK_MAP : LOOK_HEADS;
 }
 
+/* Options of pictures that what is shown does not have; NULL if there is none. */
+static const char *useless_option(const look_work *w)
+{
+    const char *path = cli_text(w->call, "output");
+    const bool text = !path || cli_ends_with(path, ".txt");
+    const bool lines = w->mode == LOOK_LINKS || cli_flag(w->call, "links");
+    const bool table = w->mode == LOOK_TOP || w->mode == LOOK_WORD || w->arrays ||
+                       (w->mode == LOOK_ENTROPY && text);
+    static const char *const looks[] = {"palette", "range", "numbers", "cell", "title"};
+    for (int i = 0; i < 5; i++) {
+        if (!cli_given(w->call, looks[i])) continue;
+        if (table) return "--palette, --range, --numbers, --cell and --title are for pictures";
+        if (lines && i < 4) return "--palette, --range, --numbers and --cell are for maps";
+    }
+    if (cli_given(w->call, "cell") && text) return "--cell needs -o FILE of a picture";
+    if (cli_flag(w->call, "numbers") && w->mode == LOOK_HEADS)
+        return "--numbers is for one map: choose it with --layer and --head";
+    return NULL;
+}
+
 /* Options that exclude each other, or do not apply to this model. */
 static const char *contradiction(const look_work *w)
 {
@@ -90,14 +110,18 @@ static const char *contradiction(const look_work *w)
     if (cli_given(w->call, "from") && cli_given(w->call, "ids"))
         return "--from needs a text: --ids have no words";
     if (w->mode == LOOK_LINKS && (!path || cli_ends_with(path, ".txt")))
-        return "--links needs -o FILE that ends with .svg, .png or .html";
+        return "--links needs -o FILE that ends with .svg, .png, .pdf or .html";
     if (w->mode == LOOK_TOP && path && !w->arrays && !cli_ends_with(path, ".txt"))
         return "--top is a table: expected -o FILE that ends with .txt or .npz";
     if (w->mode == LOOK_WORD && w->arrays)
-        return "--from has no arrays: expected -o FILE that ends with .txt, .svg, .png or .html";
+        return "--from has no arrays: expected -o FILE that ends with .txt, .svg, .png, .pdf or "
+               ".html";
+    if (w->no_special && (w->arrays || w->mode == LOOK_ENTROPY))
+        return "--no-special is for maps and tables: .npz and --entropy have every token";
+    if (w->no_special && !w->text) return "--no-special needs a text: --ids have no special tokens";
     if (w->mode == LOOK_ROLLOUT && w->cross)
         return "--rollout is for self-attention: it needs --at encoder or --at decoder";
-    return NULL;
+    return useless_option(w);
 }
 
 /* "A:B", rows or columns A to B - 1. */
@@ -127,6 +151,7 @@ static bool choose(look_work *w, char sites[64])
     w->cross = strcmp(at, "cross") == 0 || (automatic && both);
     const int64_t layers = encoder ? c->encoder_layers : c->decoder_layers;
     const int64_t heads = encoder ? c->heads : c->decoder_heads;
+    w->heads = heads;
     w->layer = cli_given(w->call, "layer") ? cli_int(w->call, "layer") : -1;
     w->head = cli_given(w->call, "head") ? cli_int(w->call, "head") : -1;
     if (layers == 0 || (w->cross && !both)) {
@@ -144,7 +169,8 @@ static bool choose(look_work *w, char sites[64])
         return false;
     }
     if (!read_range(w, "rows", &w->rows) || !read_range(w, "cols", &w->cols)) return false;
-    const bool one = w->mode == LOOK_MAP || w->mode == LOOK_TOP || w->mode == LOOK_LINKS;
+    const bool one = w->mode == LOOK_MAP || w->mode == LOOK_TOP ||
+                     (w->mode == LOOK_LINKS && !cli_given(w->call, "from"));
     if (one && w->layer < 0) w->layer = layers - 1;
     w->layers = w->layer < 0 ? layers : 1;
     char layer[24] = "*";
@@ -187,35 +213,75 @@ static void work_free(look_work *w)
     }
     free(w->sites);
     free(w->rolled);
+    look_axis_free(&w->row_axis);
+    look_axis_free(&w->col_axis);
     look_words_free(&w->source);
     look_words_free(&w->target);
 }
 
-int cli_look_model(const cli_call *call, fv_ctx *ctx, fv_model *model)
+static void report_lost(const look_work *w)
+{
+    const look_lost *l = &w->lost;
+    if (!w->no_special || l->maps == 0) return;
+    if (l->maps == 1)
+        cli_note("look: special tokens had %.1f %% of the weight", 100 * l->sum);
+    else
+        cli_note("look: special tokens had %.1f %% of the weight, from %.1f %% to %.1f %% in a map",
+                 100 * l->sum / (double)l->maps, 100 * l->min, 100 * l->max);
+}
+
+static void report_written(const look_work *w)
+{
+    char layers[48], heads[48];
+    const int64_t all = w->heads;
+    if (!w->path) return;
+    if (w->arrays) {
+        cli_note("wrote %s (%d %s)", w->path, w->mode == LOOK_ARRAYS ? w->count : 1,
+                 w->mode == LOOK_ARRAYS && w->count != 1 ? "arrays" : "array");
+        return;
+    }
+    if (w->layer >= 0)
+        cli_format(layers, sizeof layers, "layer %lld", (long long)w->layer);
+    else
+        cli_format(layers, sizeof layers, "%lld layer%s", (long long)w->layers,
+                   w->layers == 1 ? "" : "s");
+    if (w->head >= 0)
+        cli_format(heads, sizeof heads, "head %lld", (long long)w->head);
+    else
+        cli_format(heads, sizeof heads, "%s%lld head%s", w->mode == LOOK_MAP ? "mean of " : "",
+                   (long long)all, all == 1 ? "" : "s");
+    cli_note("wrote %s (%s, %s)", w->path, layers, heads);
+}
+
+int cli_look_model(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *text,
+                   const char *path)
 {
     look_work w = {.call = call,
                    .ctx = ctx,
+                   .text = text,
+                   .path = path,
                    .t = fv_model_transformer(model),
                    .mode = mode_of(call),
-                   .arrays = cli_ends_with(cli_text(call, "output"), ".npz"),
+                   .arrays = cli_ends_with(path, ".npz"),
+                   .pieces = cli_flag(call, "pieces"),
+                   .no_special = cli_flag(call, "no-special"),
                    .full = cli_flag(call, "full")};
     char sites[64];
-    if (cli_given(call, "ids") != (call->word_count == 1)) {
-        cli_error("look: expected a text or --ids, not both");
-        return CLI_USAGE;
-    }
-    if (!choose(&w, sites)) return CLI_USAGE;
+    if (!look_picture_options(call, &w.how) || !choose(&w, sites)) return CLI_USAGE;
     int code = CLI_DONE;
     fv_no_grad_begin(ctx);
-    fv_status status = FV_OK;
-    if (!cli_given(call, "ids")) status = look_read_texts(&w, model);
-    if (status == FV_OK && !cli_given(call, "ids") && w.source.count == 0) {
+    fv_status status = text ? look_read_texts(&w, model) : FV_OK;
+    if (status == FV_OK && text && w.source.count == 0) {
         cli_error("look: the text is empty");
         code = CLI_USAGE;
     }
     if (status == FV_OK && code == CLI_DONE && !find_words(&w)) code = CLI_USAGE;
     if (status == FV_OK && code == CLI_DONE) status = watch(&w, sites);
     if (status == FV_OK && code == CLI_DONE) status = look_show(&w);
+    if (status == FV_OK && code == CLI_DONE) {
+        report_lost(&w);
+        report_written(&w);
+    }
     fv_no_grad_end(ctx);
     if (status != FV_OK && !w.reported)
         code = cli_library_error("look", ctx, status);

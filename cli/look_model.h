@@ -1,7 +1,7 @@
 /*
- * 'fovea look' at a Transformer: the tokens (look_words.c), what is captured at each attention site
- * during one pass (look_take.c), and how it is shown: pictures and arrays (look_views.c) and tables
- * (look_tables.c). look_model.c puts them together.
+ * 'fovea look' at a Transformer: the tokens (look_words.c), the words they form (look_axis.c), what
+ * is captured at each attention site during one pass (look_take.c), and how it is shown: pictures
+ * and arrays (look_views.c) and tables (look_tables.c). look_model.c puts them together.
  *
  * Memory is bounded by what is shown, not by tokens x tokens: maps are computed in bands of rows
  * and reduced at once, unless --full asks for every value.
@@ -11,28 +11,62 @@
 
 #include <stdio.h>
 
-#include "fovea/transformer.h"
-#include "options.h"
+#include "model.h"
 
 /* ---- tokens -------------------------------------------------------------------------------- */
+
+/* Some tokens, rows, columns or bytes that follow each other. */
+typedef struct look_range {
+    int64_t first, count;
+} look_range;
 
 /* The tokens of one side. */
 typedef struct look_words {
     int64_t count;
     int64_t *ids;
-    char **labels; /* as in the text */
+    char **labels;     /* as in the text */
+    bool *special;     /* added around the text, such as [CLS] */
+    look_range *spans; /* bytes in `text`; count 0: none of its own */
+    char *text;
 } look_words;
 
-/* Some tokens, or rows or columns, that follow each other. */
-typedef struct look_range {
-    int64_t first, count;
-} look_range;
+/* The tokens of a text, after a bos token unless that is negative; `flags` as for
+ * fv_tokenizer_encode. */
+fv_status look_words_encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, unsigned flags,
+                            int64_t bos, look_words *words);
+
+/* Finds each token's label in the text, in order; sets the spans. */
+void look_words_align(look_words *words, const char *text);
 
 /* The positions of `word` as ranges of tokens, at most `room` of them. Blanks before a token are
  * ignored: " animal" is the word "animal". Returns their number. */
 int look_words_find(const look_words *words, const char *word, look_range *places, int room);
 
+/* Room for `count` tokens, and a copy of their text; false if memory runs out. */
+bool look_words_room(look_words *words, int64_t count, const char *text);
 void look_words_free(look_words *words);
+
+/* What one side of a map shows: words, or tokens with --pieces and --ids. */
+typedef struct look_axis {
+    int64_t count;
+    look_range *tokens; /* of each entry, in ascending order */
+    char **labels;
+} look_axis;
+
+/* `tokens` is the number of tokens; words->count may be 0 if they have no text. If all of them are
+ * single characters, they are not joined to words. False if memory runs out. */
+bool look_axis_make(const look_words *words, int64_t tokens, bool pieces, bool no_special,
+                    look_axis *out);
+void look_axis_free(look_axis *axis);
+
+/*
+ * Row r of the map between two axes, into out[cols->count]: weights are summed over the tokens of a
+ * key and averaged over the tokens of the query. `x` has the weights of the query's tokens,
+ * `stride` keys each. With `renormalise`, the row is scaled to its sum over all tokens; the result
+ * is then the share of that sum which `cols` leaves out.
+ */
+double look_axis_row(const look_axis *rows, int64_t r, const look_axis *cols, const float *x,
+                     int64_t stride, bool renormalise, float *out);
 
 /* ---- captured weights ---------------------------------------------------------------------- */
 
@@ -50,28 +84,42 @@ typedef enum look_mode {
 enum { LOOK_PLACES = 16 };
 
 /* One site. `values` by mode: HEADS, LINKS, MAP [heads][rows][cols] as shown; TOP [heads][rows][k];
- * ENTROPY [heads]; WORD [heads][places][cols]. */
+ * ENTROPY [heads]; WORD [heads][places][tokens]. Rows, columns and ranges count words (look_axis),
+ * in a file of numbers tokens. */
 typedef struct look_site {
     char name[48];
     int64_t heads, rows, cols;
-    int64_t row_part, col_part; /* size of the block of weights behind one value */
+    int64_t row_part, col_part; /* size of the block of words behind one value */
     look_range shown_rows, shown_cols;
     float *values;
-    int64_t *index;    /* TOP: keys, [heads][rows][k] */
+    int64_t *index;    /* TOP: keys, [heads][rows][k]; -1: none */
     fv_tensor *tensor; /* ARRAYS */
 } look_site;
+
+/* The share of the weight that special tokens had: of all maps, and the extremes. */
+typedef struct look_lost {
+    double sum, min, max;
+    int64_t maps;
+} look_lost;
 
 typedef struct look_work {
     const cli_call *call;
     fv_ctx *ctx;
+    const char *text; /* NULL with --ids */
+    const char *path; /* of the output; NULL: the terminal */
+    fv_look_options how;
     const fv_transformer *t;
     look_mode mode;
     bool arrays, full;
     int64_t layer, head; /* -1: not chosen */
     int64_t layers;      /* number of captured sites; not for ARRAYS */
+    int64_t heads;       /* of each */
     bool cross;
-    look_range rows, cols;     /* count -1: all */
+    look_range rows, cols;     /* of --rows and --cols; count -1: all */
     look_words source, target; /* target: of a second side, else empty */
+    look_axis row_axis, col_axis;
+    bool pieces, no_special;
+    look_lost lost;
     look_range from[LOOK_PLACES], to[LOOK_PLACES];
     int from_count, to_count;
     look_site *sites;
@@ -81,7 +129,7 @@ typedef struct look_work {
     bool reported; /* the error is already printed */
 } look_work;
 
-/* Queries and keys of the chosen sites. */
+/* Tokens of the queries and of the keys of the chosen sites. */
 const look_words *look_rows(const look_work *w);
 const look_words *look_cols(const look_work *w);
 
@@ -99,7 +147,25 @@ fv_status look_print_entropy(const look_work *w, FILE *to);
 fv_status look_print_top(const look_work *w, FILE *to);
 fv_status look_print_word(const look_work *w, FILE *to);
 
-/* The whole verb for an open Transformer; the exit code. */
-int cli_look_model(const cli_call *call, fv_ctx *ctx, fv_model *model);
+/* The options of pictures on the command line. False: the error is already printed. */
+bool look_picture_options(const cli_call *call, fv_look_options *out);
+/* --title, or else `title`. */
+const char *look_title(const cli_call *call, const char *title);
+/* Saves a picture unless `status` is a failure, and frees it. */
+fv_status look_save_picture(fv_status status, fv_picture *picture, const char *path);
+/* Draws a map to a file, or with path NULL on the terminal. */
+fv_status look_draw_map(fv_ctx *ctx, const fv_look_map *map, const fv_look_options *how,
+                        const char *path);
+
+/* The given option that is about the attention inside a Transformer, beyond the alignment that all
+ * translators have; or NULL. */
+const char *look_inside_option(const cli_call *call);
+
+/* The whole verb for an open Transformer and one text (NULL with --ids); the exit code. */
+int cli_look_model(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *text,
+                   const char *path);
+/* The same for a translator and its alignment. */
+int cli_look_translator(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *text,
+                        const char *path);
 
 #endif

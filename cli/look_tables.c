@@ -7,15 +7,6 @@
 
 enum { SHOWN_HEADS = 10, SHOWN_KEYS = 3 };
 
-/* A word, or its index if the tokens came without text. */
-static void print_word(FILE *to, const look_words *words, int64_t i)
-{
-    if (i < words->count)
-        cli_safe_text(to, words->labels[i]);
-    else
-        fprintf(to, "%lld", (long long)i);
-}
-
 fv_status look_print_entropy(const look_work *w, FILE *to)
 {
     fprintf(to, "mean entropy of each head, in nats\n%-18s", "site");
@@ -34,19 +25,16 @@ fv_status look_print_entropy(const look_work *w, FILE *to)
 fv_status look_print_top(const look_work *w, FILE *to)
 {
     const look_site *s = &w->sites[0];
-    const look_words *rows = look_rows(w), *cols = look_cols(w);
-    const int64_t first = w->head < 0 ? 0 : w->head, last = w->head < 0 ? s->heads - 1 : w->head;
-    const look_range shown = s->shown_rows;
-    for (int64_t h = first; h <= last; h++) {
-        fprintf(to, "%s%s, head %lld: the largest weights of each token\n", h > first ? "\n" : "",
-                s->name, (long long)h);
-        for (int64_t r = shown.first; r < shown.first + shown.count; r++) {
-            print_word(to, rows, r);
+    for (int64_t h = 0; h < s->heads; h++) {
+        fprintf(to, "%s%s, head %lld: the largest weights of each %s\n", h > 0 ? "\n" : "", s->name,
+                (long long)(w->head < 0 ? h : w->head), w->pieces || !w->text ? "token" : "word");
+        for (int64_t r = 0; r < s->rows; r++) {
+            cli_safe_text(to, w->row_axis.labels[s->shown_rows.first + r]);
             for (int64_t k = 0; k < s->cols; k++) {
                 const int64_t at = (h * s->rows + r) * s->cols + k;
                 if (s->index[at] < 0) break;
                 fprintf(to, "\t%.3f ", (double)s->values[at]);
-                print_word(to, cols, s->index[at]);
+                cli_safe_text(to, w->col_axis.labels[s->index[at]]);
             }
             fprintf(to, "\n");
         }
@@ -56,18 +44,31 @@ fv_status look_print_top(const look_work *w, FILE *to)
 
 /* ---- one word -------------------------------------------------------------------------------- */
 
-/* Of one head: the weight from the first word to the second, and how many tokens get more. */
+/* Of one head: the weight from the first word to the second, and how many other words get more. */
 typedef struct finding {
     const look_site *site;
     int64_t head, before;
     float weight;
 } finding;
 
-static int64_t heavier(const float *row, int64_t cols, look_range but, float weight)
+static float sum_of(const float *row, look_range tokens)
+{
+    float sum = 0;
+    for (int64_t j = 0; j < tokens.count; j++)
+        sum += row[tokens.first + j];
+    return sum;
+}
+
+static bool overlap(look_range a, look_range b)
+{
+    return a.first < b.first + b.count && b.first < a.first + a.count;
+}
+
+static int64_t heavier(const look_axis *cols, const float *row, look_range but, float weight)
 {
     int64_t count = 0;
-    for (int64_t j = 0; j < cols; j++)
-        if (row[j] > weight && (j < but.first || j >= but.first + but.count)) count++;
+    for (int64_t j = 0; j < cols->count; j++)
+        if (!overlap(cols->tokens[j], but) && sum_of(row, cols->tokens[j]) > weight) count++;
     return count;
 }
 
@@ -78,12 +79,10 @@ static finding find_in_head(const look_work *w, const look_site *s, int64_t head
     for (int64_t a = 0; a < s->rows; a++) {
         const float *row = s->values + (head * s->rows + a) * s->cols;
         for (int b = 0; b < w->to_count; b++) {
-            float sum = 0;
-            for (int64_t j = 0; j < w->to[b].count; j++)
-                sum += row[w->to[b].first + j];
+            const float sum = sum_of(row, w->to[b]);
             if (sum <= best.weight) continue;
             best.weight = sum;
-            best.before = heavier(row, s->cols, w->to[b], sum);
+            best.before = heavier(&w->col_axis, row, w->to[b], sum);
         }
     }
     return best;
@@ -116,22 +115,26 @@ static fv_status print_pair(const look_work *w, int64_t max_rows, FILE *to)
     return FV_OK;
 }
 
-/* Prints up to `max_keys` keys with the largest weights of a row. */
-static void print_strongest(const look_work *w, const float *row, int64_t cols, int64_t max_keys,
-                            FILE *to)
+/* Prints up to `max_keys` words with the largest weights of a row. */
+static void print_strongest(const look_work *w, const float *row, int64_t max_keys, FILE *to)
 {
+    const look_axis *cols = &w->col_axis;
     int64_t chosen[64];
-    for (int64_t k = 0; k < max_keys && k < cols; k++) {
+    for (int64_t k = 0; k < max_keys && k < cols->count; k++) {
         int64_t best = -1;
-        for (int64_t j = 0; j < cols; j++) {
+        float most = 0;
+        for (int64_t j = 0; j < cols->count; j++) {
+            const float weight = sum_of(row, cols->tokens[j]);
             bool taken = false;
             for (int64_t i = 0; i < k; i++)
                 taken |= chosen[i] == j;
-            if (!taken && (best < 0 || row[j] > row[best])) best = j;
+            if (taken || (best >= 0 && weight <= most)) continue;
+            best = j;
+            most = weight;
         }
         chosen[k] = best;
-        fprintf(to, "\t%.3f ", (double)row[best]);
-        print_word(to, look_cols(w), best);
+        fprintf(to, "\t%.3f ", (double)most);
+        cli_safe_text(to, cols->labels[best]);
     }
     fprintf(to, "\n");
 }
@@ -147,8 +150,7 @@ fv_status look_print_word(const look_work *w, FILE *to)
         for (int64_t h = w->head < 0 ? 0 : w->head; h < (w->head < 0 ? s->heads : w->head + 1);
              h++) {
             fprintf(to, "%s, head %lld", s->name, (long long)h);
-            print_strongest(w, s->values + h * s->rows * s->cols, s->cols,
-                            given ? given : SHOWN_KEYS, to);
+            print_strongest(w, s->values + h * s->rows * s->cols, given ? given : SHOWN_KEYS, to);
         }
     }
     return FV_OK;

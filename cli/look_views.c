@@ -4,14 +4,13 @@
 #include <string.h>
 
 #include "fovea/file.h"
-#include "heatmap.h"
 #include "look_model.h"
 #include "output.h"
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-/* Names of the rows or columns that are shown. If one covers several tokens, or tokens have no
- * text, it is the index of the first token. */
+/* Names of the rows or columns that are shown. One that covers several words has the index of the
+ * first. */
 typedef struct labels {
     int64_t count;
     char **text;
@@ -24,9 +23,8 @@ static void labels_free(labels *l)
     free(l->text);
 }
 
-static char *label_of(const look_words *words, int64_t i, bool numbered)
+static char *label_of(const char *word, int64_t i, bool numbered)
 {
-    const char *word = i < words->count ? words->labels[i] : "";
     const size_t bytes = strlen(word) + 24;
     char *text = malloc(bytes);
     if (!text) return NULL;
@@ -37,12 +35,24 @@ static char *label_of(const look_words *words, int64_t i, bool numbered)
     return text;
 }
 
-static bool labels_make(const look_words *words, look_range shown, int64_t part, int64_t count,
-                        labels *out)
+static bool labels_make(const look_work *w, const look_axis *axis, look_range shown, int64_t part,
+                        int64_t count, labels *out)
 {
     *out = (labels){.count = count, .text = calloc((size_t)count + 1, sizeof *out->text)};
     for (int64_t i = 0; out->text && i < count; i++) {
-        out->text[i] = label_of(words, shown.first + i * part, part > 1 || words->count == 0);
+        const int64_t at = shown.first + i * part;
+        out->text[i] = label_of(axis->labels[at], at, part > 1 && w->text);
+        if (!out->text[i]) return false;
+    }
+    return out->text != NULL;
+}
+
+/* The labels 0, 1, ... */
+static bool labels_number(int64_t count, labels *out)
+{
+    *out = (labels){.count = count, .text = calloc((size_t)count + 1, sizeof *out->text)};
+    for (int64_t i = 0; out->text && i < count; i++) {
+        out->text[i] = label_of("", i, true);
         if (!out->text[i]) return false;
     }
     return out->text != NULL;
@@ -56,8 +66,9 @@ typedef struct axes {
 static fv_status axes_make(const look_work *w, const look_site *s, axes *out)
 {
     *out = (axes){.rows = {0}};
-    const bool made = labels_make(look_rows(w), s->shown_rows, s->row_part, s->rows, &out->rows) &&
-                      labels_make(look_cols(w), s->shown_cols, s->col_part, s->cols, &out->cols);
+    const bool made =
+        labels_make(w, &w->row_axis, s->shown_rows, s->row_part, s->rows, &out->rows) &&
+        labels_make(w, &w->col_axis, s->shown_cols, s->col_part, s->cols, &out->cols);
     return made ? FV_OK : FV_ERR_MEMORY;
 }
 
@@ -73,7 +84,7 @@ static const char *const *names(const labels *l) { return (const char *const *)l
 
 static fv_status save(look_work *w, const char *const *list, fv_tensor *const *tensors, int count)
 {
-    return fv_npz_save(w->ctx, list, tensors, (size_t)count, cli_text(w->call, "output"));
+    return fv_npz_save(w->ctx, list, tensors, (size_t)count, w->path);
 }
 
 static const char **site_names(const look_work *w)
@@ -135,25 +146,6 @@ static fv_status save_entropy(look_work *w)
 
 /* ---- pictures ------------------------------------------------------------------------------- */
 
-static fv_status save_picture(fv_status status, fv_picture *picture, const char *path)
-{
-    if (status == FV_OK) status = fv_picture_save(picture, path);
-    fv_picture_free(&picture);
-    return status;
-}
-
-/* A map on the terminal, or in a file. */
-static fv_status draw_map(const look_work *w, const fv_look_map *map, const fv_look_options *how)
-{
-    const char *path = cli_text(w->call, "output");
-    if (!path) return cli_heatmap_print(w->ctx, stdout, map, how);
-    fv_look_format form;
-    fv_picture *picture = NULL;
-    fv_status status = fv_look_format_from_path(w->ctx, path, &form);
-    if (status == FV_OK) status = fv_look_map_draw(w->ctx, map, form, how, &picture);
-    return save_picture(status, picture, path);
-}
-
 /* The title of one map or one set of lines. */
 static void title_of(const look_work *w, char title[128])
 {
@@ -169,8 +161,7 @@ static void title_of(const look_work *w, char title[128])
     else if (w->mode == LOOK_LINKS)
         cli_format(title, 128, "%s", s->name);
     else
-        cli_format(title, 128, "%s, mean of %lld heads%s", s->name,
-                   (long long)fv_transformer_settings(w->t)->heads, part);
+        cli_format(title, 128, "%s, mean of %lld heads%s", s->name, (long long)w->heads, part);
 }
 
 static fv_status draw_one(const look_work *w)
@@ -185,10 +176,10 @@ static fv_status draw_one(const look_work *w)
                              .values = s->values,
                              .row_labels = names(&a.rows),
                              .col_labels = names(&a.cols),
-                             .title = title,
+                             .title = look_title(w->call, title),
                              .row_title = "who looks",
                              .col_title = "at whom"};
-    if (status == FV_OK) status = draw_map(w, &map, NULL);
+    if (status == FV_OK) status = look_draw_map(w->ctx, &map, &w->how, w->path);
     axes_free(&a);
     return status;
 }
@@ -199,44 +190,67 @@ static void clear_other_rows(const look_work *w, look_site *s)
     for (int64_t r = 0; w->from_count && r < s->rows; r++) {
         bool selected = false;
         for (int i = 0; i < w->from_count; i++) {
-            const int64_t at = s->shown_rows.first + r - w->from[i].first;
-            selected |= at >= 0 && at < w->from[i].count;
+            const look_range row = w->row_axis.tokens[s->shown_rows.first + r], word = w->from[i];
+            selected |= row.first < word.first + word.count && word.first < row.first + row.count;
         }
         for (int64_t h = 0; !selected && h < s->heads; h++)
             memset(s->values + (h * s->rows + r) * s->cols, 0, (size_t)s->cols * sizeof(float));
     }
 }
 
+/* The title of lines in several layers. */
+static void title_of_layers(const look_work *w, char title[128])
+{
+    const char *head = w->head < 0 ? "all heads" : "head";
+    char number[24] = "";
+    if (w->head >= 0) cli_format(number, sizeof number, " %lld", (long long)w->head);
+    cli_format(title, 128, "%.80s, %s%s", cli_text(w->call, "from"), head, number);
+}
+
+/* One layer, or with --from every layer. */
 static fv_status draw_links(const look_work *w)
 {
-    look_site *s = &w->sites[0];
-    const char *path = cli_text(w->call, "output");
+    const look_site *s = &w->sites[0];
+    const char *path = w->path;
     char title[128];
     axes a;
     fv_look_format form;
     fv_picture *picture = NULL;
     fv_status status = axes_make(w, s, &a);
-    title_of(w, title);
-    clear_other_rows(w, s);
+    const bool several = w->count > 1;
+    if (several)
+        title_of_layers(w, title);
+    else
+        title_of(w, title);
+    for (int i = 0; i < w->count; i++)
+        clear_other_rows(w, &w->sites[i]);
+    const char **layers = site_names(w);
+    float *all = joined(w, s->heads * s->rows * s->cols);
+    if (!all || !layers) status = FV_ERR_MEMORY;
     const fv_look_links links = {.heads = s->heads,
                                  .rows = s->rows,
                                  .cols = s->cols,
-                                 .values = s->values,
+                                 .values = all,
                                  .row_labels = names(&a.rows),
                                  .col_labels = names(&a.cols),
-                                 .title = title,
-                                 .only_row = -1};
+                                 .title = look_title(w->call, title),
+                                 .only_row = -1,
+                                 .layers = w->count,
+                                 .layer_names = several ? layers : NULL,
+                                 .font = w->how.font};
     if (status == FV_OK) status = fv_look_format_from_path(w->ctx, path, &form);
     if (status == FV_OK) status = fv_look_links_draw(w->ctx, &links, form, &picture);
     axes_free(&a);
-    return save_picture(status, picture, path);
+    free(layers);
+    free(all);
+    return look_save_picture(status, picture, path);
 }
 
 /* Layers x heads. */
 static fv_status draw_heads(const look_work *w)
 {
     const look_site *s = &w->sites[0];
-    const char *path = cli_text(w->call, "output");
+    const char *path = w->path;
     const char **layers = site_names(w);
     float *all = joined(w, s->heads * s->rows * s->cols);
     axes a;
@@ -250,37 +264,36 @@ static fv_status draw_heads(const look_work *w)
                                  .row_labels = names(&a.rows),
                                  .col_labels = names(&a.cols),
                                  .layer_names = layers,
-                                 .title = w->call->word_count > 1 ? w->call->words[1] : NULL};
+                                 .title = look_title(w->call, w->text)};
     fv_look_format form;
     fv_picture *picture = NULL;
     if (status == FV_OK) status = fv_look_format_from_path(w->ctx, path, &form);
-    if (status == FV_OK) status = fv_look_heads_draw(w->ctx, &heads, form, NULL, &picture);
+    if (status == FV_OK) status = fv_look_heads_draw(w->ctx, &heads, form, &w->how, &picture);
     axes_free(&a);
     free(layers);
     free(all);
-    return save_picture(status, picture, path);
+    return look_save_picture(status, picture, path);
 }
 
 /* Layers x heads, one number each. */
 static fv_status draw_entropy(const look_work *w)
 {
-    const look_words none = {.count = 0};
     const int64_t heads = w->sites[0].heads;
     const char **layers = site_names(w);
     float *all = joined(w, heads);
     labels numbers;
-    const bool made = labels_make(&none, (look_range){0, heads}, 1, heads, &numbers);
-    fv_look_options how;
-    fv_look_options_init(&how, sizeof how);
+    const bool made = labels_number(heads, &numbers);
+    fv_look_options how = w->how;
     how.numbers = true;
     const fv_look_map map = {.rows = w->count,
                              .cols = heads,
                              .values = all,
                              .row_labels = layers,
                              .col_labels = names(&numbers),
-                             .title = "mean entropy of each head, in nats",
+                             .title = look_title(w->call, "mean entropy of each head, in nats"),
                              .col_title = "head"};
-    const fv_status status = all && layers && made ? draw_map(w, &map, &how) : FV_ERR_MEMORY;
+    const fv_status status =
+        all && layers && made ? look_draw_map(w->ctx, &map, &how, w->path) : FV_ERR_MEMORY;
     labels_free(&numbers);
     free(layers);
     free(all);
@@ -303,7 +316,7 @@ static fv_status write_table(look_work *w, const char *path, const char *text, s
  * complete, so that a failure leaves an older one as it is. */
 static fv_status print(look_work *w, fv_status (*table)(const look_work *w, FILE *to))
 {
-    const char *path = cli_text(w->call, "output");
+    const char *path = w->path;
     char *text = NULL;
     size_t bytes = 0;
     if (!path) return table(w, stdout);
@@ -317,7 +330,7 @@ static fv_status print(look_work *w, fv_status (*table)(const look_work *w, FILE
 
 fv_status look_show(look_work *w)
 {
-    const char *path = cli_text(w->call, "output");
+    const char *path = w->path;
     const size_t n = path ? strlen(path) : 0;
     const bool text = !path || (n >= 4 && strcmp(path + n - 4, ".txt") == 0);
     switch (w->mode) {

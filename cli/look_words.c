@@ -12,6 +12,9 @@ void look_words_free(look_words *words)
         free(words->labels[i]);
     free(words->labels);
     free(words->ids);
+    free(words->special);
+    free(words->spans);
+    free(words->text);
     *words = (look_words){0};
 }
 
@@ -24,12 +27,15 @@ static char *copy_of(const char *text, size_t bytes)
     return copy;
 }
 
-static bool words_room(look_words *words, int64_t count)
+bool look_words_room(look_words *words, int64_t count, const char *text)
 {
     *words = (look_words){.count = count};
     words->ids = calloc((size_t)count + 1, sizeof *words->ids);
     words->labels = calloc((size_t)count + 1, sizeof *words->labels);
-    return words->ids && words->labels;
+    words->special = calloc((size_t)count + 1, sizeof *words->special);
+    words->spans = calloc((size_t)count + 1, sizeof *words->spans);
+    words->text = copy_of(text, strlen(text));
+    return words->ids && words->labels && words->special && words->spans && words->text;
 }
 
 /* A token's part of the text, or its name if it is a special token. */
@@ -42,24 +48,31 @@ static char *label_of(const fv_tokenizer *tok, const char *text, const fv_encodi
     return copy_of(name.text ? name.text : "?", name.text ? name.bytes : 1);
 }
 
-/* The tokens of a text, after a bos token unless that is negative. */
-static fv_status encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, unsigned flags,
-                        int64_t start, look_words *words)
+static void put_start(look_words *words, int64_t start)
+{
+    words->ids[0] = start;
+    words->special[0] = true;
+    words->labels[0] = copy_of("(start)", 7);
+}
+
+fv_status look_words_encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, unsigned flags,
+                            int64_t start, look_words *words)
 {
     fv_tokenizer_encoder *enc = NULL;
     fv_encoding e = {.struct_size = sizeof e};
     fv_status status = fv_tokenizer_encoder_create(ctx, tok, &enc);
     if (status == FV_OK) status = fv_tokenizer_encode(enc, text, strlen(text), flags, &e);
     const int64_t first = start >= 0;
-    if (status == FV_OK && !words_room(words, (int64_t)e.count + first)) status = FV_ERR_MEMORY;
-    if (status == FV_OK && first) {
-        words->ids[0] = start;
-        words->labels[0] = copy_of("(start)", 7);
-    }
+    if (status == FV_OK && !look_words_room(words, (int64_t)e.count + first, text))
+        status = FV_ERR_MEMORY;
+    if (status == FV_OK && first) put_start(words, start);
     for (size_t i = 0; status == FV_OK && i < e.count; i++) {
-        words->ids[first + (int64_t)i] = e.ids[i];
-        words->labels[first + (int64_t)i] = label_of(tok, text, &e, i);
-        if (!words->labels[first + (int64_t)i]) status = FV_ERR_MEMORY;
+        const int64_t at = first + (int64_t)i;
+        words->ids[at] = e.ids[i];
+        words->special[at] = e.special_tokens_mask[i];
+        words->spans[at] = (look_range){e.offsets[i].begin, e.offsets[i].end - e.offsets[i].begin};
+        words->labels[at] = label_of(tok, text, &e, i);
+        if (!words->labels[at]) status = FV_ERR_MEMORY;
     }
     fv_tokenizer_encoder_destroy(&enc);
     return status;
@@ -83,6 +96,24 @@ static fv_status written(fv_ctx *ctx, const fv_tokenizer *tok, int64_t id, char 
     return *label ? FV_OK : FV_ERR_MEMORY;
 }
 
+/* The tokens of an output, and the words they form. */
+static fv_status take_answer(look_work *w, const fv_transformer_config *c, const fv_tokenizer *tok,
+                             const fv_generated_text *best)
+{
+    look_words *words = &w->target;
+    if (!look_words_room(words, best->count + 1, best->text)) return FV_ERR_MEMORY;
+    put_start(words, c->bos);
+    fv_status status = words->labels[0] ? FV_OK : FV_ERR_MEMORY;
+    for (int64_t i = 1; status == FV_OK && i <= best->count; i++) {
+        words->ids[i] = best->tokens[i - 1];
+        words->special[i] = words->ids[i] == c->eos || words->ids[i] == c->pad;
+        status = written(w->ctx, tok, words->ids[i], &words->labels[i]);
+    }
+    if (status != FV_OK) return status;
+    look_words_align(words, words->text);
+    return FV_OK;
+}
+
 /* The model's own output for the source. */
 static fv_status answer(look_work *w, fv_transformer *t, const fv_tokenizer *tok)
 {
@@ -95,18 +126,8 @@ static fv_status answer(look_work *w, fv_transformer *t, const fv_tokenizer *tok
     const fv_sequences source = {.count = 1, .tokens = &list, .length = &w->source.count};
     fv_status status = fv_cache_create(t, &cache);
     if (status == FV_OK) status = fv_generate_tokens(cache, tok, NULL, &source, &cfg, &out);
-    if (status == FV_OK) {
-        const fv_generated_text *best = fv_generated_get(out, 0, 0);
-        if (!words_room(&w->target, best->count + 1)) status = FV_ERR_MEMORY;
-        for (int64_t i = 0; status == FV_OK && i <= best->count; i++) {
-            const int64_t id = i ? best->tokens[i - 1] : fv_transformer_settings(t)->bos;
-            w->target.ids[i] = id;
-            if (i == 0)
-                w->target.labels[i] = copy_of("(start)", 7);
-            else
-                status = written(w->ctx, tok, id, &w->target.labels[i]);
-        }
-    }
+    if (status == FV_OK)
+        status = take_answer(w, fv_transformer_settings(t), tok, fv_generated_get(out, 0, 0));
     fv_generated_free(&out);
     fv_cache_destroy(&cache);
     return status;
@@ -121,14 +142,14 @@ fv_status look_read_texts(look_work *w, fv_model *model)
     fv_tokenizer *source = NULL, *target = NULL;
     fv_status status = fv_tokenizer_load(w->ctx, folder, &source);
     if (status == FV_OK) /* translators read sources without special tokens */
-        status = encode(w->ctx, source, w->call->words[1], pair ? 0 : FV_TOKENIZER_ADD_SPECIALS, -1,
-                        &w->source);
+        status = look_words_encode(w->ctx, source, w->text, pair ? 0 : FV_TOKENIZER_ADD_SPECIALS,
+                                   -1, &w->source);
     if (status == FV_OK && c->encoder_layers && c->decoder_layers) {
         const char *text = cli_text(w->call, "target");
         status = fv_tokenizer_load_target(w->ctx, folder, &target);
         if (status == FV_OK)
-            status =
-                text ? encode(w->ctx, target, text, 0, c->bos, &w->target) : answer(w, t, target);
+            status = text ? look_words_encode(w->ctx, target, text, 0, c->bos, &w->target)
+                          : answer(w, t, target);
     }
     fv_tokenizer_destroy(&source);
     fv_tokenizer_destroy(&target);

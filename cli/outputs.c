@@ -62,7 +62,7 @@ static bool find_input(const cli_call *call, const struct stat *output, char fou
     return cli_path(found, "standard input");
 }
 
-static int check_output(const cli_call *call, const char *name, const char *path)
+int cli_check_output(const cli_call *call, const char *name, const char *path)
 {
     char found[CLI_PATH_BYTES];
     struct stat st;
@@ -91,7 +91,7 @@ int cli_check_paths(const cli_call *call)
             cli_note("see 'fovea %s --help'", verb->name);
             return CLI_USAGE;
         }
-        const int code = option->writes ? check_output(call, option->name, call->value[i]) : 0;
+        const int code = option->writes ? cli_check_output(call, option->name, call->value[i]) : 0;
         if (code) return code;
     }
     return CLI_DONE;

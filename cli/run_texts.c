@@ -1,4 +1,4 @@
-/* Texts for 'fovea run'. */
+/* Texts for 'fovea run' and 'fovea look'. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,11 +23,11 @@ static int flush(waiting *lines, cli_texts_fn *each, void *user)
     return code;
 }
 
-static int take_line(waiting *lines, const fv_line *line)
+static int take_line(const char *verb, waiting *lines, const fv_line *line)
 {
     char *copy = malloc(line->bytes + 1);
     if (!copy) {
-        cli_error("run: out of memory");
+        cli_error("%s: out of memory", verb);
         return CLI_FAILED;
     }
     memcpy(copy, line->text, line->bytes + 1);
@@ -40,12 +40,13 @@ static int run_lines(const cli_call *call, fv_ctx *ctx, int64_t together, cli_te
 {
     static waiting lines;
     cli_input in;
-    int code = cli_input_open(ctx, "run", cli_text(call, "file"), FV_LINES_POLICY_REJECT, &in);
+    int code =
+        cli_input_open(ctx, call->verb->name, cli_text(call, "file"), FV_LINES_POLICY_REJECT, &in);
     while (!code) {
         fv_line line;
         code = cli_input_next(&in, &line);
         if (code || !line.text) break;
-        code = take_line(&lines, &line);
+        code = take_line(call->verb->name, &lines, &line);
         if (!code && (lines.count >= together || cli_input_waits(&in)))
             code = flush(&lines, each, user);
     }

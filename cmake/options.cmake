@@ -50,6 +50,8 @@ macro(fovea_optional package target flag)
 endmacro()
 fovea_optional(ZLIB ZLIB::ZLIB -lz)                 # deflated .npz archives, .gz texts
 fovea_optional(LibLZMA LibLZMA::LibLZMA -llzma)     # .xz texts
+fovea_optional(Freetype Freetype::Freetype -lfreetype)    # font files for PNG pictures: both are needed
+fovea_optional(harfbuzz harfbuzz::harfbuzz -lharfbuzz)
 
 # -ffp-contract=off: a sum and a product are fused only where the source says fma.
 set(FV_COMPILE_OPTIONS -Wall -Wextra -Wconversion -Wvla -Walloca -Wshadow -Wstrict-prototypes

@@ -60,7 +60,7 @@ static void a_recipe_becomes_a_model(void)
     program_run("eval %s %s %s --json", program_path("m"), program_path("x.txt"),
                 program_path("y.txt"));
     expect(0, "\"texts\": 2", NULL);
-    static const char *const endings[] = {"svg", "png", "html", "txt", "npz"};
+    static const char *const endings[] = {"svg", "png", "pdf", "html", "txt", "npz"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         char name[32];
         snprintf(name, sizeof name, "look.%s", endings[i]);
@@ -72,7 +72,8 @@ static void a_recipe_becomes_a_model(void)
         free(data);
     }
     program_run("look %s 3.5.79 -o look.jpeg", program_path("m"));
-    expect(2, "", "-o look.jpeg: expected a name that ends with .svg, .png, .html, .txt or .npz");
+    expect(2, "",
+           "-o look.jpeg: expected a name that ends with .svg, .png, .pdf, .html, .txt or .npz");
     static const char *const inside[] = {"--head 0", "--layer 0", "--at cross", "--from 3 --to 1"};
     for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
         program_run("look %s 3.5.79 %s", program_path("m"), inside[i]);
@@ -179,7 +180,7 @@ static void mistakes_are_reported(void)
     program_run("run %s text", program_path("nowhere"));
     expect(3, NULL, "no such folder");
     program_run("look %s", program_path("nowhere"));
-    expect(2, NULL, "MODEL SOURCE is missing");
+    expect(3, NULL, "no such folder");
 }
 
 static void ctrl_c_saves(void)

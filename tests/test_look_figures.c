@@ -206,6 +206,21 @@ static void bad_heads_are_reported(void)
     CHECK(p == NULL);
 }
 
+/* A page has the figure's title, is not wider than the window, and shows the enlarged head beside
+ * the grid instead of below it. */
+static void pages_fit_the_window(void)
+{
+    const float one = 1;
+    const fv_look_heads heads = {
+        .layers = 1, .heads = 1, .rows = 1, .cols = 1, .values = &one, .title = "a < b"};
+    fv_picture *p = NULL;
+    CHECK_OK(ctx, fv_look_heads_draw(ctx, &heads, FV_LOOK_FORMAT_HTML, NULL, &p));
+    CHECK_EQ(count_of(text_of(p), "<title>a &lt; b</title>"), 1);
+    CHECK_EQ(count_of(text_of(p), "svg{max-width:100%;height:auto}"), 1);
+    CHECK_EQ(count_of(text_of(p), "#view{position:sticky;top:8px"), 1);
+    fv_picture_free(&p);
+}
+
 /* ---- links ----------------------------------------------------------------------- */
 
 static const float link_values[] = {0.5f, 0.01f, NAN,  0.3f, 1.5f, 0, /* head 0: 2 x 3 */
@@ -250,6 +265,33 @@ static void each_weight_has_a_line(void)
     fv_picture_free(&p);
 }
 
+/* Bars of both heads beside each word: the largest in the head's own colour. */
+static void links_have_bars_for_heads(void)
+{
+    static const float weights[] = {1,    0, 0, 1, /* layer 0: head 0, head 1 */
+                                    0.5f, 0, 0, 0};
+    static const char *const names[] = {"first", "second"};
+    const fv_look_links links = {.heads = 2,
+                                 .rows = 1,
+                                 .cols = 2,
+                                 .values = weights,
+                                 .only_row = -1,
+                                 .layers = 2,
+                                 .layer_names = names};
+    fv_picture *p = NULL;
+    CHECK_OK(ctx, fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_SVG, &p));
+    well_formed(p);
+    CHECK_EQ(count_of(text_of(p), "width=\"6\" height=\"14\""), 3);
+    CHECK_EQ(count_of(text_of(p), "height=\"14\" fill=\"#1f66a8\""), 1);
+    CHECK_EQ(count_of(text_of(p), "height=\"14\" fill=\"#8fb3d4\""), 1); /* half of it */
+    CHECK_EQ(count_of(text_of(p), "height=\"14\" fill=\"#d9541e\""), 1);
+    CHECK_EQ(count_of(text_of(p), ">first<") + count_of(text_of(p), ">second<"), 2);
+    fv_picture_free(&p);
+    CHECK_OK(ctx, fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_HTML, &p));
+    CHECK_EQ(count_of(text_of(p), "width=\"6\" height=\"14\""), 8);
+    fv_picture_free(&p);
+}
+
 static void bad_links_are_reported(void)
 {
     fv_picture *p = NULL;
@@ -261,6 +303,11 @@ static void bad_links_are_reported(void)
     CHECK_EQ(fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_SVG, &p), FV_ERR_ARGUMENT);
     links.heads = 65;
     CHECK_EQ(fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_SVG, &p), FV_ERR_LIMIT);
+    links = some_links();
+    links.layers = 257;
+    CHECK_EQ(fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_SVG, &p), FV_ERR_LIMIT);
+    links.layers = -1;
+    CHECK_EQ(fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_SVG, &p), FV_ERR_ARGUMENT);
     links = some_links();
     links.values = NULL;
     CHECK_EQ(fv_look_links_draw(ctx, &links, FV_LOOK_FORMAT_SVG, &p), FV_ERR_ARGUMENT);
@@ -407,6 +454,8 @@ TEST_MAIN(argc, argv)
     RUN(large_heads_are_made_smaller);
     RUN(bad_heads_are_reported);
     RUN(each_weight_has_a_line);
+    RUN(pages_fit_the_window);
+    RUN(links_have_bars_for_heads);
     RUN(bad_links_are_reported);
     RUN(plots_show_lines_points_and_legend);
     RUN(plots_without_points_are_drawn);

@@ -167,7 +167,7 @@ static void wrong_options_are_rejected(void)
         int code;
         const char *message;
     } cases[] = {
-        {BERT, "", 2, "MODEL SOURCE is missing"},
+        {BERT, "", 2, "no text: expected one after the model"},
         {BERT, "text --ids absent.npy", 2, "expected a text or --ids"},
         {BERT, "text --layer 2", 2, "a layer from 0 to 1"},
         {BERT, "text --head 4", 2, "a head from 0 to 3"},
@@ -179,7 +179,7 @@ static void wrong_options_are_rejected(void)
         {BERT, "text --rows 3", 2, "expected A:B"},
         {BERT, "text --cols 4:4", 2, "expected A:B"},
         {BERT_WITH_WORDS, "text --from word", 2, "does not contain this word"},
-        {BERT_WITH_WORDS, "text --cols 2:9", 2, "expected a range within 3 tokens"},
+        {BERT_WITH_WORDS, "text --cols 2:9", 2, "expected a range within 3 words"},
         {BERT, "text --pharaoh", 2, "--pharaoh is for translators"},
         {BERT, "text --target word", 2, "are for encoder-decoders"},
         {GPT2, "text --beam 3", 2, "are for encoder-decoders"},

@@ -182,10 +182,10 @@ static void words_are_found_in_the_maps(void)
         before += (double)row[j] > best;
     snprintf(line, sizeof line, "head\n%-7.3f %-6lld encoder.%d.self     %d\n", best,
              (long long)before + 1, site, head);
-    program_run("look %s %s --from street --to animal -t 1", model, text);
+    program_run("look %s %s --from street --to animal --pieces -t 1", model, text);
     expect(0, line, NULL);
-    program_run("look %s %s --from street --to animal --layer %d --head %d -t 1", model, text, site,
-                head);
+    program_run("look %s %s --from street --to animal --layer %d --head %d --pieces -t 1", model,
+                text, site, head);
     expect(0, strstr(line, "\n"), NULL);
     /* a word of several tokens is looked at by the sum of its parts: here all but the marks */
     program_run("look %s %s --from street --to %s --top 1 -t 1", model, text, text);
@@ -197,7 +197,7 @@ static void words_are_found_in_the_maps(void)
     }
     snprintf(line, sizeof line, "head\n%.3f ", whole);
     expect(0, line, NULL);
-    program_run("look %s %s --from street --layer 1 --head 2 --top 1 -t 1", model, text);
+    program_run("look %s %s --from street --layer 1 --head 2 --top 1 --pieces -t 1", model, text);
     row = maps[1] + (2 * n + 3) * n;
     best = 0;
     for (int64_t j = 0; j < n; j++)

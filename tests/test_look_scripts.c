@@ -249,8 +249,9 @@ static void long_titles_are_cut_in_pictures(void)
     CHECK_EQ(count_of(svg, ELLIPSIS), 1);
     free(svg);
     char label[FV_LABEL_BYTES];
-    CHECK_STR(fv_display_fit(FV_LOOK_FORMAT_SVG, "short", 12, 100, label), "short");
-    CHECK_STR(fv_display_fit(FV_LOOK_FORMAT_SVG, "日本語", 10, 23, label), "日" ELLIPSIS);
+    const fv_typeface face = {.format = FV_LOOK_FORMAT_SVG};
+    CHECK_STR(fv_display_fit(&face, "short", 12, 100, label), "short");
+    CHECK_STR(fv_display_fit(&face, "日本語", 10, 23, label), "日" ELLIPSIS);
 }
 
 TEST_MAIN(argc, argv)

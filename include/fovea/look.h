@@ -11,9 +11,10 @@
  *
  * Formats. SVG is the main one: text stays text, in any script. PNG uses a small built-in font with
  * Latin, Greek and Cyrillic letters; any other character appears as its code point in small
- * hexadecimal digits (4E/2D for U+4E2D). HTML is one self-contained file; hovering over a cell
- * shows its value. TEXT and TERMINAL are for maps only: shades of plain characters, and 256 colours
- * with escape sequences.
+ * hexadecimal digits (4E/2D for U+4E2D). PDF is one page of vectors for papers and slides: Latin
+ * text in Helvetica, other characters as in PNG. HTML is one self-contained file; hovering over a
+ * cell shows its value. TEXT and TERMINAL are for maps only: shades of plain characters, and 256
+ * colours with escape sequences.
  *
  * Labels and titles are UTF-8 and may contain anything: markup is escaped, control characters
  * appear as their symbols (U+2400 ...), invalid bytes as U+FFFD. NULL means no label.
@@ -22,8 +23,11 @@
  * bytes on every machine. Pictures have a white background, so that they work on any page; HTML
  * follows the dark mode of the reader's system.
  *
+ * Font files need a build with FreeType and HarfBuzz, otherwise they fail with UNSUPPORTED; the
+ * bytes of such a PNG depend on the versions of both.
+ *
  * All draw functions fail with ARGUMENT (sizes, ranges, pointers), LIMIT (too large to draw),
- * MEMORY or UNSUPPORTED; *out is then unchanged.
+ * MEMORY or UNSUPPORTED, with a font file also with IO or FORMAT; *out is then unchanged.
  */
 #ifndef FOVEA_LOOK_H
 #define FOVEA_LOOK_H
@@ -42,6 +46,7 @@ typedef enum fv_look_format {
     FV_LOOK_FORMAT_HTML,
     FV_LOOK_FORMAT_TEXT,     /* plain characters */
     FV_LOOK_FORMAT_TERMINAL, /* 256 colours; half blocks for a large map */
+    FV_LOOK_FORMAT_PDF,
     FV_LOOK_FORMAT_COUNT
 } fv_look_format;
 
@@ -56,7 +61,7 @@ FV_API FV_MUST_USE fv_status fv_picture_save(const fv_picture *picture, const ch
 /* Accepts NULL; sets *picture to NULL. */
 FV_API void fv_picture_free(fv_picture **picture);
 
-/* The format for a file name ending in .svg, .png, .html, .htm or .txt, in any case. Fails:
+/* The format for a file name ending in .svg, .png, .pdf, .html, .htm or .txt, in any case. Fails:
  * ARGUMENT for any other name. */
 FV_API FV_MUST_USE fv_status fv_look_format_from_path(fv_ctx *ctx, const char *path,
                                                       fv_look_format *out);
@@ -80,6 +85,8 @@ typedef struct fv_look_options {
     int cell;         /* width and height of a cell in pixels, 1 to 128; 0: depends on the map */
     bool numbers;     /* write each value into its cell; in text formats, only where it fits */
     int columns;      /* width of the text formats, 20 to 1000; 0: 80 */
+    const char *font; /* PNG: a font file (TrueType, OpenType) for any script; NULL: the built-in
+                         font. Letters that it lacks are from the built-in font */
 } fv_look_options;
 
 /* Sets the defaults, which also apply when options is NULL: blues, range from the data, automatic
@@ -124,9 +131,9 @@ typedef struct fv_look_heads {
     const char *title;                                  /* or NULL; truncated if too long */
 } fv_look_heads;
 
-/* SVG, PNG, HTML. A map larger than its thumbnail is max-pooled. All heads share one colour range.
- * HTML also shows one head enlarged, as map and links: first the most peaked one, or layer 2, head
- * 5 if the address ends in #2.5; then the one that is clicked. */
+/* SVG, PNG, PDF, HTML. A map larger than its thumbnail is max-pooled. All heads share one colour
+ * range. HTML also shows one head enlarged, as map and links: first the most peaked one, or layer
+ * 2, head 5 if the address ends in #2.5; then the one that is clicked. */
 FV_API FV_MUST_USE fv_status fv_look_heads_draw(fv_ctx *ctx, const fv_look_heads *heads,
                                                 fv_look_format form, const fv_look_options *options,
                                                 fv_picture **out);
@@ -134,20 +141,25 @@ FV_API FV_MUST_USE fv_status fv_look_heads_draw(fv_ctx *ctx, const fv_look_heads
 /* ---- links between words ---------------------------------------------------------- */
 
 /* Two columns of words with a line for each weight: a stronger weight gives a stronger line, and
- * each head has its own colour. */
+ * each head has its own colour. With several heads, bars before each word on the right show the
+ * mean weight that it gets in each head, of the rows with lines; the largest has the full colour.
+ */
 typedef struct fv_look_links {
     int64_t heads, rows, cols;
-    const float *values;                               /* [heads][rows][cols], weights in [0, 1] */
+    const float *values;                               /* [layers][heads][rows][cols], in [0, 1] */
     const char *const *row_labels, *const *col_labels; /* queries (left), keys (right) */
     const char *const *head_names;                     /* or NULL: numbers from 0 */
     const char *title;
-    int64_t only_row;  /* draw only the links of this row; -1: all */
-    double min_weight; /* do not draw weights below this; 0: 0.02 */
+    int64_t only_row;               /* draw only the links of this row; -1: all */
+    double min_weight;              /* do not draw weights below this; 0: 0.02 */
+    int64_t layers;                 /* drawn side by side; 0: 1 */
+    const char *const *layer_names; /* or NULL: none */
+    const char *font;               /* as in fv_look_options */
 } fv_look_links;
 
-/* SVG, PNG, HTML. At most 1,024 rows and columns, 64 heads. In HTML, hovering over a word shows
- * only its lines and lists the strongest; heads can be switched off; arrow keys move between words
- * and heads. */
+/* SVG, PNG, PDF, HTML. At most 1,024 rows and columns, 64 heads, 256 layers. In HTML, hovering over
+ * a word shows only its lines and lists the strongest; heads can be switched off; arrow keys move
+ * between words and heads. */
 FV_API FV_MUST_USE fv_status fv_look_links_draw(fv_ctx *ctx, const fv_look_links *links,
                                                 fv_look_format form, fv_picture **out);
 
@@ -178,7 +190,7 @@ typedef struct fv_look_plot {
     int width, height;    /* pixels, 200 to 4096; 0: 720 x 480 */
 } fv_look_plot;
 
-/* SVG, PNG, HTML. */
+/* SVG, PNG, PDF, HTML. */
 FV_API FV_MUST_USE fv_status fv_look_plot_draw(fv_ctx *ctx, const fv_look_plot *plot,
                                                fv_look_format form, fv_picture **out);
 

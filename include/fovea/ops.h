@@ -5,6 +5,7 @@
  *     fv_tensor *s = fv_matmul(ctx, q, fv_transpose(ctx, k, -1, -2));
  *     fv_tensor *a = fv_softmax(ctx, fv_scale(ctx, s, 1.0 / sqrt(d)), -1);
  *     fv_tensor *y = fv_matmul(ctx, a, v);
+ *     y = fv_pad(ctx, y, (int64_t[]){0, 0}, (int64_t[]){0, 4}, 0);   // and four columns of zeros
  *     fv_tensor *z = fv_leaky_relu(ctx, y, 0.2);
  *     fv_tensor *loss = fv_mse(ctx, z, target);
  *     fv_status status = fv_backward(ctx, loss);       // fovea/autograd.h

@@ -1,10 +1,10 @@
 /*
- * The canvas that figures draw on, with two implementations: SVG and pixels. Lengths are in pixels
- * of the picture, x to the right, y down. The canvas keeps the first error; fv_canvas_end returns
- * it.
+ * The canvas that figures draw on, with three implementations: SVG, PDF and pixels. Lengths are in
+ * pixels of the picture, x to the right, y down. The canvas keeps the first error; fv_canvas_end
+ * returns it.
  *
  *     fv_canvas c;
- *     FV_TRY(fv_canvas_begin(ctx, format, width, height, &c));
+ *     FV_TRY(fv_canvas_begin(ctx, &face, width, height, title, &c));
  *     fv_canvas_rect(&c, 10, 10, 80, 20, colour);
  *     fv_canvas_text(&c, &(fv_text_style){.x = 50, .y = 20, .size = 12}, "word");
  *     return fv_canvas_end(&c, out);   // always call it: frees the canvas
@@ -13,6 +13,7 @@
 #define FV_LOOK_CANVAS_H
 
 #include "look/colour.h"
+#include "look/display_text.h"
 #include "look/writer.h"
 
 typedef enum fv_anchor { FV_ANCHOR_START, FV_ANCHOR_MIDDLE, FV_ANCHOR_END } fv_anchor;
@@ -60,6 +61,7 @@ typedef struct fv_canvas_ops {
 typedef struct fv_canvas {
     fv_ctx *ctx;
     fv_look_format format;
+    fv_typeface face; /* the caller closes its file */
     const fv_canvas_ops *ops;
     int64_t width, height;
     fv_status status; /* of everything except c->out */
@@ -67,17 +69,23 @@ typedef struct fv_canvas {
     unsigned char *pixels; /* of a raster, c->scale times as wide and high; otherwise NULL */
     size_t pixel_bytes;
     int scale;
+    fv_writer content, offsets; /* PDF: the page's drawing, and a size_t for each object */
+    int images;                 /* PDF: how many there are */
+    const char *title;
     void (*script)(fv_writer *o,
                    const void *user); /* HTML: writes the script after the drawing; or NULL */
     const void *script_user;
 } fv_canvas;
 
-extern const fv_canvas_ops fv_canvas_svg, fv_canvas_raster;
+extern const fv_canvas_ops fv_canvas_svg, fv_canvas_pdf, fv_canvas_raster;
 
-/* Creates a white canvas; sizes are rounded up. Fails: LIMIT, MEMORY, UNSUPPORTED (a text format).
- */
-fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_format format, double width, double height,
-                          fv_canvas *out);
+/* The header of a PDF. */
+void fv_canvas_pdf_begin(fv_canvas *c);
+
+/* Creates a white canvas; sizes are rounded up. An HTML page or a PDF has the title as its own;
+ * NULL: none. Fails: LIMIT, MEMORY, UNSUPPORTED (a text format). */
+fv_status fv_canvas_begin(fv_ctx *ctx, const fv_typeface *face, double width, double height,
+                          const char *title, fv_canvas *out);
 fv_status fv_canvas_end(fv_canvas *c, fv_picture **out);
 
 /* Makes a picture of the written bytes and takes ownership of them. Fails if o->failed. */

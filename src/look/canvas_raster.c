@@ -116,7 +116,8 @@ static void raster_dot(fv_canvas *c, double x, double y, double radius, fv_rgb c
 /* Maps pixels of a text to the raster: (along, down) from its left end and its top row. */
 typedef struct pen {
     fv_canvas *c;
-    double x, y; /* raster pixel of the text's left end, middle of the capital letters */
+    double x, y;  /* raster pixel of the text's left end, middle of the capital letters */
+    int64_t drop; /* from there to the baseline of a font file's letters */
     bool rotated;
     fv_rgb colour;
 } pen;
@@ -156,33 +157,76 @@ static void draw_glyph(const pen *p, const fv_glyph *g, int64_t left, int scale)
                         ink(p, left + x * scale + i, y * scale + j - middle);
 }
 
-static void raster_text(fv_canvas *c, const fv_text_style *at, const char *text)
+/* Glyphs of the built-in font for `bytes` of a text, from `left` on; returns where they end. */
+static int64_t put_glyphs(const pen *p, const fv_text_style *at, const char *text, size_t bytes,
+                          int64_t left)
 {
-    const int scale = fv_font_scale(at->size) * c->scale;
-    const double width = fv_font_width(text, at->size) * c->scale - scale;
-    const double back = at->anchor == FV_ANCHOR_START    ? 0
-                        : at->anchor == FV_ANCHOR_MIDDLE ? width / 2
-                                                         : width;
-    const pen p = {.c = c,
-                   .x = at->x * c->scale - (at->rotated ? 0 : back),
-                   .y = at->y * c->scale + (at->rotated ? back : 0),
-                   .rotated = at->rotated,
-                   .colour = at->colour ? at->colour : FV_RGB_INK};
-    int64_t left = 0, former = 0;
+    const char *end = text + bytes;
+    const int scale = fv_font_scale(at->size) * p->c->scale;
+    int64_t former = left;
     int former_width = 0;
     fv_glyph g;
-    for (uint32_t code; (code = fv_display_next(&text)) != 0;) {
-        fv_font_glyph_or_code(code, &g);
+    while (text < end) {
+        fv_font_glyph_or_code(fv_display_next(&text), &g);
         if (g.combining) {
-            draw_glyph(&p, &g, former + (former_width - g.width + 1) / 2 * scale, scale);
+            draw_glyph(p, &g, former + (former_width - g.width + 1) / 2 * scale, scale);
             continue;
         }
-        draw_glyph(&p, &g, left, scale);
-        if (at->bold) draw_glyph(&p, &g, left + 1, scale);
+        draw_glyph(p, &g, left, scale);
+        if (at->bold) draw_glyph(p, &g, left + 1, scale);
         former = left;
         former_width = g.width;
         left += (g.width + 1) * scale;
     }
+    return left;
+}
+
+/* A pixel of a font file's glyph, counted from the baseline. */
+static void cover_pixel(void *user, int64_t along, int64_t down, double cover)
+{
+    const pen *p = user;
+    const int64_t x = (int64_t)floor(p->x), y = (int64_t)floor(p->y), drop = p->drop;
+    if (p->rotated)
+        blend(p->c, x + down + drop, y - 1 - along, p->colour, cover);
+    else
+        blend(p->c, x + along, y + down + drop, p->colour, cover);
+}
+
+/* Runs of a font file, with the built-in font where it has no glyphs. */
+static void put_runs(pen *p, const fv_text_style *at, const char *text)
+{
+    fv_font_file *file = p->c->face.file;
+    const double size = at->size * p->c->scale;
+    double left = 0;
+    bool lacking = false;
+    for (size_t n; (n = fv_font_file_run(file, text, &lacking)) > 0; text += n) {
+        if (lacking) {
+            left = (double)put_glyphs(p, at, text, n, (int64_t)left);
+            continue;
+        }
+        const double width = fv_font_file_draw(file, text, n, size, left, cover_pixel, p);
+        if (at->bold) fv_font_file_draw(file, text, n, size, left + 0.04 * size, cover_pixel, p);
+        left += width;
+    }
+}
+
+static void raster_text(fv_canvas *c, const fv_text_style *at, const char *text)
+{
+    const int gap = c->face.file ? 0 : fv_font_scale(at->size) * c->scale;
+    const double width = fv_display_width(&c->face, text, at->size) * c->scale - gap;
+    const double back = at->anchor == FV_ANCHOR_START    ? 0
+                        : at->anchor == FV_ANCHOR_MIDDLE ? width / 2
+                                                         : width;
+    pen p = {.c = c,
+             .x = at->x * c->scale - (at->rotated ? 0 : back),
+             .y = at->y * c->scale + (at->rotated ? back : 0),
+             .drop = (int64_t)lround(0.36 * at->size * c->scale),
+             .rotated = at->rotated,
+             .colour = at->colour ? at->colour : FV_RGB_INK};
+    if (c->face.file)
+        put_runs(&p, at, text);
+    else
+        put_glyphs(&p, at, text, strlen(text), 0);
 }
 
 /* ---- cells ----------------------------------------------------------------------- */

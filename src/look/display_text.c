@@ -4,6 +4,7 @@
 
 #include "io/utf8.h"
 #include "look/font.h"
+#include "look/helvetica.h"
 
 enum { REPLACEMENT = 0xFFFD };
 
@@ -149,26 +150,34 @@ static double ems(uint32_t code)
     return code < 0x0300 ? 0.64 : 0.8;
 }
 
-double fv_display_width(fv_look_format format, const char *text, double size)
+fv_status fv_typeface_open(fv_ctx *ctx, fv_look_format format, const char *path, fv_typeface *out)
 {
-    if (format == FV_LOOK_FORMAT_PNG) return fv_font_width(text, size);
+    *out = (fv_typeface){.format = format};
+    return path && format == FV_LOOK_FORMAT_PNG ? fv_font_file_open(ctx, path, &out->file) : FV_OK;
+}
+
+double fv_display_width(const fv_typeface *face, const char *text, double size)
+{
+    if (face->file) return fv_font_file_width(face->file, text, size);
+    if (face->format == FV_LOOK_FORMAT_PNG) return fv_font_width(text, size);
+    if (face->format == FV_LOOK_FORMAT_PDF) return fv_helvetica_text_width(text, size);
     double width = 0;
     for (uint32_t code; (code = fv_display_next(&text)) != 0;)
         width += ems(code);
     return width * size;
 }
 
-const char *fv_display_fit(fv_look_format format, const char *text, double size, double max,
+const char *fv_display_fit(const fv_typeface *face, const char *text, double size, double max,
                            char label[FV_LABEL_BYTES])
 {
     static const char ellipsis[] = "\xE2\x80\xA6";
-    const double room = max - fv_display_width(format, ellipsis, size);
+    const double room = max - fv_display_width(face, ellipsis, size);
     double width = 0;
     size_t used = 0, cut = 0;
     for (uint32_t code; (code = fv_display_next(&text)) != 0;) {
         char one[8] = "";
         const size_t bytes = fv_utf8_put(code, one);
-        width += fv_display_width(format, one, size);
+        width += fv_display_width(face, one, size);
         if (width > max || used + bytes + sizeof ellipsis > FV_LABEL_BYTES) {
             memcpy(label + cut, ellipsis, sizeof ellipsis);
             return label;

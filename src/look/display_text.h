@@ -7,6 +7,16 @@
 #include <stdint.h>
 
 #include "fovea/look.h"
+#include "look/font_file.h"
+
+/* The letters of a picture: those of its format, or in a PNG those of a font file. */
+typedef struct fv_typeface {
+    fv_look_format format;
+    fv_font_file *file; /* or NULL */
+} fv_typeface;
+
+/* Opens the file if there is one and the format is PNG. Fails: as fv_font_file_open. */
+fv_status fv_typeface_open(fv_ctx *ctx, fv_look_format format, const char *path, fv_typeface *out);
 
 /*
  * Returns the next code point and advances *text; 0 at its end. Control characters become their
@@ -42,16 +52,16 @@ enum { FV_CLUSTER_BYTES = 36 };
  */
 int fv_display_next_cluster(const char **text, char letter[FV_CLUSTER_BYTES]);
 
-/* Width of a text in pixels at a font size: exact for PNG, otherwise an estimate for common
+/* Width of a text in pixels at a font size: exact for PNG and PDF, otherwise an estimate for common
  * sans-serif fonts that errs on the large side. */
-double fv_display_width(fv_look_format format, const char *text, double size);
+double fv_display_width(const fv_typeface *face, const char *text, double size);
 
 /* Labels longer than this many columns are truncated with an ellipsis. */
 enum { FV_LABEL_COLUMNS = 64, FV_LABEL_BYTES = 4 * FV_LABEL_COLUMNS * 4 + 8 };
 
 /* Sanitised `text`, truncated with an ellipsis if it is wider than `max` pixels. Returns `label`.
  */
-const char *fv_display_fit(fv_look_format format, const char *text, double size, double max,
+const char *fv_display_fit(const fv_typeface *face, const char *text, double size, double max,
                            char label[FV_LABEL_BYTES]);
 
 /* Sanitised `text` (NULL: empty), truncated to FV_LABEL_COLUMNS. Returns `label`. */

@@ -80,20 +80,20 @@ void fv_figure_cells(fv_canvas *c, const fv_values *v, const fv_colour_range *ra
 
 enum { BAR = 12, BAR_GAP = 4, BAR_TEXT = 11 };
 
-double fv_figure_title(fv_look_format format, const char *title, double width, double margin,
+double fv_figure_title(const fv_typeface *face, const char *title, double width, double margin,
                        double max, char label[FV_LABEL_BYTES])
 {
     const double size = 1.1 * FV_TITLE_SIZE; /* bold is wider */
-    fv_display_fit(format, title, size, fmax(width, max), label);
-    return fmax(width, fv_display_width(format, label, size) + 2 * margin);
+    fv_display_fit(face, title, size, fmax(width, max), label);
+    return fmax(width, fv_display_width(face, label, size) + 2 * margin);
 }
 
-double fv_figure_colour_bar_width(fv_look_format format, const fv_colour_range *range)
+double fv_figure_colour_bar_width(const fv_typeface *face, const fv_colour_range *range)
 {
     char low[FV_FIXED_BYTES], high[FV_FIXED_BYTES];
     return BAR + BAR_GAP +
-           fmax(fv_display_width(format, fv_short_number(range->low, low), BAR_TEXT),
-                fv_display_width(format, fv_short_number(range->high, high), BAR_TEXT));
+           fmax(fv_display_width(face, fv_short_number(range->low, low), BAR_TEXT),
+                fv_display_width(face, fv_short_number(range->high, high), BAR_TEXT));
 }
 
 void fv_figure_colour_bar(fv_canvas *c, const fv_colour_range *range, double x, double y,
@@ -113,25 +113,27 @@ void fv_figure_colour_bar(fv_canvas *c, const fv_colour_range *range, double x, 
     fv_canvas_text(c, &at, fv_short_number(range->low, text));
 }
 
-double fv_figure_widest(fv_look_format format, const char *const *labels, int64_t count,
+double fv_figure_widest(const fv_typeface *face, const char *const *labels, int64_t count,
                         int64_t step, double size)
 {
     double widest = 0;
     char label[FV_LABEL_BYTES];
     for (int64_t i = 0; labels && i < count; i += step)
-        widest = fmax(widest, fv_display_width(format, fv_display_label(labels[i], label), size));
+        widest = fmax(widest, fv_display_width(face, fv_display_label(labels[i], label), size));
     return widest;
 }
 
 /* ---- pages ----------------------------------------------------------------------- */
 
-void fv_html_begin(fv_writer *o)
+void fv_html_begin(fv_writer *o, const char *title)
 {
     fv_writer_text(o, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                      "<meta name=\"viewport\" content=\"width=device-width\">\n"
-                      "<title>Fovea</title>\n<style>\n"
+                      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>");
+    fv_writer_markup(o, title && *title ? title : "Fovea");
+    fv_writer_text(o, "</title>\n<style>\n"
                       "body{margin:16px;font:14px Helvetica,Arial,sans-serif;color:#1f2430;"
                       "background:#fff}\n"
+                      "svg{max-width:100%;height:auto}\n" /* not wider than the window */
                       "#tip{position:fixed;display:none;pointer-events:none;background:#1f2430;"
                       "color:#fff;padding:4px 8px;border-radius:4px;font-size:13px;"
                       "white-space:pre}\n"

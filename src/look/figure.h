@@ -34,18 +34,18 @@ enum { FV_TITLE_SIZE = 14 };
 
 /* Truncates a bold title that is wider than both `max` and the figure. Returns the width of the
  * figure with margins and title. */
-double fv_figure_title(fv_look_format format, const char *title, double width, double margin,
+double fv_figure_title(const fv_typeface *face, const char *title, double width, double margin,
                        double max, char label[FV_LABEL_BYTES]);
 
 /* Width of the colour bar with its labels. */
-double fv_figure_colour_bar_width(fv_look_format format, const fv_colour_range *range);
+double fv_figure_colour_bar_width(const fv_typeface *face, const fv_colour_range *range);
 
 /* Width of the widest of every step-th label; 0 without labels. */
-double fv_figure_widest(fv_look_format format, const char *const *labels, int64_t count,
+double fv_figure_widest(const fv_typeface *face, const char *const *labels, int64_t count,
                         int64_t step, double size);
 
 /* Begin and end of the page of an HTML figure; figures write their scripts in between. */
-void fv_html_begin(fv_writer *o);
+void fv_html_begin(fv_writer *o, const char *title);
 void fv_html_end(fv_writer *o);
 
 /* JavaScript arrays: of labels (NULL: []), and of rows as base64 of their floats. */

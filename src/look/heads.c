@@ -25,7 +25,7 @@ typedef struct layout {
     char title[FV_LABEL_BYTES];
 } layout;
 
-static layout lay_out(const fv_look_heads *heads, fv_look_format format,
+static layout lay_out(const fv_look_heads *heads, const fv_typeface *face,
                       const fv_look_options *options)
 {
     const double side = options->cell ? options->cell : 96;
@@ -37,13 +37,13 @@ static layout lay_out(const fv_look_heads *heads, fv_look_format format,
     l.thumb_h = fmax(side * (double)heads->rows / longest, 4);
     l.left = MARGIN +
              (heads->layer_names
-                  ? fv_figure_widest(format, heads->layer_names, heads->layers, 1, NAME_SIZE) + GAP
+                  ? fv_figure_widest(face, heads->layer_names, heads->layers, 1, NAME_SIZE) + GAP
                   : 2 * NAME);
     l.top = MARGIN + (heads->title ? TITLE : 0) + (heads->head_names ? 1 : 2) * NAME;
     l.width = l.left + (double)heads->heads * (l.thumb_w + GAP) + MARGIN +
-              fv_figure_colour_bar_width(format, &l.range) + MARGIN;
+              fv_figure_colour_bar_width(face, &l.range) + MARGIN;
     if (heads->title)
-        l.width = fv_figure_title(format, heads->title, l.width, MARGIN, MAX_TITLE, l.title);
+        l.width = fv_figure_title(face, heads->title, l.width, MARGIN, MAX_TITLE, l.title);
     l.height = l.top + fmax((double)heads->layers * (l.thumb_h + GAP), 64) + MARGIN;
     return l;
 }
@@ -74,7 +74,7 @@ static void draw_names(fv_canvas *c, const layout *l)
     at.colour = FV_RGB_FAINT;
     if (!heads->head_names) fv_canvas_text(c, &at, "head");
     at.x = MARGIN + 4;
-    at.y = l->top + fv_display_width(c->format, "layer", NAME_SIZE);
+    at.y = l->top + fv_display_width(&c->face, "layer", NAME_SIZE);
     at.rotated = true;
     if (!heads->layer_names) fv_canvas_text(c, &at, "layer");
 }
@@ -157,23 +157,32 @@ static fv_status check(fv_ctx *ctx, const fv_look_heads *heads, fv_look_format f
     return FV_OK;
 }
 
+static void draw(fv_canvas *c, const layout *l)
+{
+    fv_canvas_text(
+        c, &(fv_text_style){.x = MARGIN, .y = MARGIN + 8, .size = FV_TITLE_SIZE, .bold = true},
+        l->title);
+    draw_names(c, l);
+    draw_maps(c, l);
+    fv_figure_colour_bar(
+        c, &l->range, l->left + (double)l->heads->heads * (l->thumb_w + GAP) + MARGIN, l->top, 64);
+    c->script = write_script;
+    c->script_user = l;
+}
+
 fv_status fv_look_heads_draw(fv_ctx *ctx, const fv_look_heads *heads, fv_look_format format,
                              const fv_look_options *options, fv_picture **out)
 {
     fv_look_options full;
+    fv_typeface face;
     fv_canvas c;
     FV_TRY(check(ctx, heads, format, out));
     FV_TRY(fv_look_options_check(ctx, options, &full));
-    const layout l = lay_out(heads, format, &full);
-    FV_TRY(fv_canvas_begin(ctx, format, l.width, l.height, &c));
-    fv_canvas_text(
-        &c, &(fv_text_style){.x = MARGIN, .y = MARGIN + 8, .size = FV_TITLE_SIZE, .bold = true},
-        l.title);
-    draw_names(&c, &l);
-    draw_maps(&c, &l);
-    fv_figure_colour_bar(&c, &l.range, l.left + (double)heads->heads * (l.thumb_w + GAP) + MARGIN,
-                         l.top, 64);
-    c.script = write_script;
-    c.script_user = &l;
-    return fv_canvas_end(&c, out);
+    FV_TRY(fv_typeface_open(ctx, format, full.font, &face));
+    const layout l = lay_out(heads, &face, &full);
+    const fv_status status = fv_canvas_begin(ctx, &face, l.width, l.height, heads->title, &c);
+    if (status == FV_OK) draw(&c, &l);
+    const fv_status end = status == FV_OK ? fv_canvas_end(&c, out) : status;
+    fv_font_file_close(&face.file);
+    return end;
 }

@@ -8,10 +8,15 @@
 
 const char fv_heads_page_body[] =
     "<style>\n"
-    "svg,#view{display:inline-block;vertical-align:top}\n"
-    "#view{margin:8px 0 0 16px}\n"
+    /* The enlarged head is beside the grid and stays in the window; in a narrow one, above it. */
+    "body{display:grid;grid-template-columns:minmax(0,1.2fr) minmax(480px,1fr);gap:0 16px;"
+    "align-items:start}\n"
+    "#view{position:sticky;top:8px;margin-top:8px;overflow-x:auto}\n"
     "#view h2{font-size:15px;margin:0 0 8px}\n"
     "#view canvas{vertical-align:top;margin-right:24px}\n"
+    "#hint{grid-column:1/-1}\n"
+    "@media(max-width:900px){body{display:flex;flex-direction:column}"
+    "#view{position:static;order:-1;max-width:100%}}\n"
     "</style>\n"
     "<div id=\"view\"><h2></h2><canvas id=\"links\"></canvas><canvas id=\"cells\"></canvas></div>\n"
     "<p id=\"hint\">Click on a head to see its links and its map; arrow keys go from head to head. "

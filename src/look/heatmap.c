@@ -8,7 +8,7 @@ enum { MARGIN = 10, GAP = 6, TITLE = 24, AXIS_TITLE = 18, MIN_BAR = 64, MAX_TITL
 
 typedef struct layout {
     const fv_look_map *map;
-    fv_look_format format;
+    const fv_typeface *face;
     fv_values values;
     fv_colour_range range;
     double wide, high;          /* of a cell */
@@ -46,33 +46,32 @@ static void size_labels(double cell, double *text, int64_t *step)
     *step = (int64_t)ceil((*text + 2) / cell);
 }
 
-static layout lay_out(const fv_look_map *map, fv_look_format format, const fv_look_options *options)
+static layout lay_out(const fv_look_map *map, const fv_typeface *face,
+                      const fv_look_options *options)
 {
     const int64_t stride = map->stride ? map->stride : map->cols;
-    layout l = {.map = map, .format = format, .numbers = options->numbers};
+    layout l = {.map = map, .face = face, .numbers = options->numbers};
     l.values = (fv_values){map->values, map->rows, map->cols, stride};
     l.range = fv_colour_range_of(options, map->rows, map->cols, stride, map->values);
     size_cells(map, options, &l.wide, &l.high);
     size_labels(l.high, &l.row_text, &l.row_step);
     size_labels(l.wide, &l.col_text, &l.col_step);
-    const double rows =
-                     fv_figure_widest(format, map->row_labels, map->rows, l.row_step, l.row_text),
-                 cols =
-                     fv_figure_widest(format, map->col_labels, map->cols, l.col_step, l.col_text);
+    const double rows = fv_figure_widest(face, map->row_labels, map->rows, l.row_step, l.row_text),
+                 cols = fv_figure_widest(face, map->col_labels, map->cols, l.col_step, l.col_text);
     l.rotated = cols > l.wide * (double)l.col_step - 3;
     l.left = MARGIN + (map->row_title ? AXIS_TITLE : 0) + (rows > 0 ? rows + GAP : 0);
     l.top = MARGIN + (map->title ? TITLE : 0) + (map->col_title ? AXIS_TITLE : 0) +
             (cols > 0 ? (l.rotated ? cols : l.col_text) + GAP : 0);
     l.right = l.left + l.wide * (double)map->cols;
     l.below = l.top + l.high * (double)map->rows;
-    l.width = l.right + MARGIN + fv_figure_colour_bar_width(format, &l.range) + MARGIN;
+    l.width = l.right + MARGIN + fv_figure_colour_bar_width(face, &l.range) + MARGIN;
     if (map->title)
-        l.width = fv_figure_title(format, map->title, l.width, MARGIN, MAX_TITLE, l.title);
+        l.width = fv_figure_title(face, map->title, l.width, MARGIN, MAX_TITLE, l.title);
     if (map->col_title)
-        l.width = fmax(l.width, l.left + fv_display_width(format, map->col_title, 12) + MARGIN);
+        l.width = fmax(l.width, l.left + fv_display_width(face, map->col_title, 12) + MARGIN);
     l.height = fmax(l.below, l.top + MIN_BAR) + MARGIN;
     if (map->row_title)
-        l.height = fmax(l.height, l.top + fv_display_width(format, map->row_title, 12) + MARGIN);
+        l.height = fmax(l.height, l.top + fv_display_width(face, map->row_title, 12) + MARGIN);
     return l;
 }
 
@@ -91,7 +90,7 @@ static void draw_titles(fv_canvas *c, const layout *l)
         c,
         &(fv_text_style){.x = MARGIN + 6,
                          .y = l->top +
-                              fv_display_width(l->format, map->row_title ? map->row_title : "", 12),
+                              fv_display_width(l->face, map->row_title ? map->row_title : "", 12),
                          .size = 12,
                          .rotated = true,
                          .colour = FV_RGB_FAINT},
@@ -99,10 +98,12 @@ static void draw_titles(fv_canvas *c, const layout *l)
 }
 
 /* Labels of wide letters are stacked as in print; others are rotated, and so are the code points
- * that a PNG shows for wide letters. */
+ * that PNG and PDF show for wide letters. */
 static void draw_column_label(fv_canvas *c, const layout *l, double x, const char *label)
 {
-    const bool stacked = l->rotated && l->format != FV_LOOK_FORMAT_PNG && fv_display_is_wide(label),
+    const fv_look_format format = l->face->format;
+    const bool letters = format == FV_LOOK_FORMAT_SVG || format == FV_LOOK_FORMAT_HTML,
+               stacked = l->rotated && letters && fv_display_is_wide(label),
                rotated = l->rotated && !stacked;
     fv_canvas_text(c,
                    &(fv_text_style){.x = x,
@@ -231,32 +232,41 @@ static fv_status check(fv_ctx *ctx, const fv_look_map *map, fv_look_format forma
     return FV_OK;
 }
 
+static void draw(fv_canvas *c, const layout *l)
+{
+    draw_titles(c, l);
+    draw_labels(c, l);
+    fv_figure_cells(c, &l->values, &l->range,
+                    &(fv_cells){.x = l->left,
+                                .y = l->top,
+                                .width = l->right - l->left,
+                                .height = l->below - l->top,
+                                .rows = l->map->rows,
+                                .cols = l->map->cols});
+    draw_crosses(c, l);
+    if (l->numbers) draw_numbers(c, l);
+    draw_frame(c, l);
+    fv_figure_colour_bar(c, &l->range, l->right + MARGIN, l->top,
+                         fmin(160, fmax(MIN_BAR, l->below - l->top)));
+    c->script = write_script;
+    c->script_user = l;
+}
+
 fv_status fv_look_map_draw(fv_ctx *ctx, const fv_look_map *map, fv_look_format format,
                            const fv_look_options *options, fv_picture **out)
 {
     fv_look_options full;
+    fv_typeface face;
     fv_canvas c;
     FV_TRY(check(ctx, map, format, out));
     FV_TRY(fv_look_options_check(ctx, options, &full));
     if (format == FV_LOOK_FORMAT_TEXT || format == FV_LOOK_FORMAT_TERMINAL)
         return fv_heatmap_print(ctx, map, format == FV_LOOK_FORMAT_TERMINAL, &full, out);
-    const layout l = lay_out(map, format, &full);
-    FV_TRY(fv_canvas_begin(ctx, format, l.width, l.height, &c));
-    draw_titles(&c, &l);
-    draw_labels(&c, &l);
-    fv_figure_cells(&c, &l.values, &l.range,
-                    &(fv_cells){.x = l.left,
-                                .y = l.top,
-                                .width = l.right - l.left,
-                                .height = l.below - l.top,
-                                .rows = map->rows,
-                                .cols = map->cols});
-    draw_crosses(&c, &l);
-    if (l.numbers) draw_numbers(&c, &l);
-    draw_frame(&c, &l);
-    fv_figure_colour_bar(&c, &l.range, l.right + MARGIN, l.top,
-                         fmin(160, fmax(MIN_BAR, l.below - l.top)));
-    c.script = write_script;
-    c.script_user = &l;
-    return fv_canvas_end(&c, out);
+    FV_TRY(fv_typeface_open(ctx, format, full.font, &face));
+    const layout l = lay_out(map, &face, &full);
+    const fv_status status = fv_canvas_begin(ctx, &face, l.width, l.height, map->title, &c);
+    if (status == FV_OK) draw(&c, &l);
+    const fv_status end = status == FV_OK ? fv_canvas_end(&c, out) : status;
+    fv_font_file_close(&face.file);
+    return end;
 }

@@ -1,8 +1,10 @@
 /*
  * The script reads `m`: positions of the words (x and right, y, line), counts, labels r and c,
- * names of the heads n with their positions in the legend (lx, ly), and l: head, row, column and
- * weight of each line in drawing order. A line is visible if its head is on and its row or column
- * is the selected word. Hovering selects temporarily, a click or an arrow key permanently.
+ * names of the heads n with their positions in the legend (lx, ly), the layers (how many, how many
+ * per row, the distances across and down, the end of the first), and l: head, row, column, weight
+ * and layer of each line in drawing order. A line is visible if its head is on and its row or
+ * column is the selected word. Hovering selects temporarily, a click or an arrow key permanently.
+ * Bars show the weights of the selected row; otherwise what was drawn.
  */
 #include "look/links_page.h"
 
@@ -25,19 +27,34 @@ const char fv_links_page_script[] =
     "  lines.forEach((p,k)=>{const[h,i,j]=m.l[k];\n"
     "    p.style.visibility=on[h]&&(!at||(at.left?i:j)===at.n)?'visible':'hidden';});\n"
     "  mark.setAttribute('visibility',at?'visible':'hidden');\n"
-    "  if(at){mark.setAttribute('x',at.left?0:m.right);mark.setAttribute('y',m.y+at.n*m.line);\n"
-    "    mark.setAttribute('width',at.left?m.x:svg.viewBox.baseVal.width-m.right);}\n"
-    "  legend.forEach((t,h)=>t.style.opacity=on[h]?1:.3);}\n"
-    "const legend=m.n.length>1?[...svg.querySelectorAll('rect')].slice(1,1+m.n.length):[];\n"
+    "  if(at){mark.setAttribute('x',at.n_x+(at.left?0:m.right));\n"
+    "    mark.setAttribute('y',at.n_y+m.y+at.n*m.line);\n"
+    "    mark.setAttribute('width',at.left?m.x:m.end-m.right);}\n"
+    "  legend.forEach((t,h)=>t.style.opacity=on[h]?1:.3);shade(at);}\n"
+    "const rects=[...svg.querySelectorAll('rect')].slice(1);\n"
+    "const legend=m.n.length>1?rects.slice(0,m.n.length):[];\n"
+    "const bars=m.n.length>1?rects.slice(m.n.length,m.n.length*(1+m.cols*m.layers)):[];\n"
+    "const drawn=bars.map(b=>b.getAttribute('fill'));\n"
+    "function shade(at){const one=at&&at.left;\n"
+    "  bars.forEach((b,k)=>{const h=k%m.n.length;\n"
+    "    b.setAttribute('fill',one?legend[h].getAttribute('fill'):drawn[k]);\n"
+    "    b.setAttribute('fill-opacity',one||!on[h]?0:1);});\n"
+    "  if(one)m.l.forEach(([h,i,j,w,n])=>{if(i===at.n&&on[h]&&bars.length)\n"
+    "    bars[(n*m.cols+j)*m.n.length+h].setAttribute('fill-opacity',w);});}\n"
     "function place(e){const b=svg.getBoundingClientRect(),k=svg.viewBox.baseVal.width/b.width;\n"
-    "  return{x:(e.clientX-b.left)*k,y:(e.clientY-b.top)*k};}\n"
-    "function word(p){const n=Math.floor((p.y-m.y)/m.line);\n"
-    "  if(n<0||(p.x>m.x&&p.x<m.right))return null;\n"
-    "  const left=p.x<=m.x;return n<(left?m.rows:m.cols)?{left,n}:null;}\n"
+    "  const x=(e.clientX-b.left)*k,y=(e.clientY-b.top)*k;\n"
+    "  const col=Math.min(m.per-1,Math.max(0,Math.floor(x/m.across)));\n"
+    "  const row=Math.max(0,Math.floor((y-m.y+m.line/2)/m.down));\n"
+    "  return{x,y,col,row};}\n"
+    "function word(p){const x=p.x-p.col*m.across,n=Math.floor((p.y-p.row*m.down-m.y)/m.line);\n"
+    "  if(n<0||p.row*m.per+p.col>=m.layers||(x>m.x&&x<m.right))return null;\n"
+    "  const left=x<=m.x;\n"
+    "  return n<(left?m.rows:m.cols)?{left,n,n_x:p.col*m.across,n_y:p.row*m.down,\n"
+    "    layer:p.row*m.per+p.col}:null;}\n"
     "function head(p){if(p.y<m.ly-8||p.y>m.ly+8)return-1;\n"
     "  let h=-1;m.lx.forEach((x,k)=>{if(p.x>=x-4)h=k;});return h;}\n"
     "function strongest(at){const sum=new Map();\n"
-    "  m.l.forEach(([h,i,j,w])=>{if(!on[h]||(at.left?i:j)!==at.n)return;\n"
+    "  m.l.forEach(([h,i,j,w,n])=>{if(!on[h]||n!==at.layer||(at.left?i:j)!==at.n)return;\n"
     "    const o=at.left?j:i;sum.set(o,Math.max(sum.get(o)||0,w));});\n"
     "  return[...sum].sort((a,b)=>b[1]-a[1]).slice(0,5).map(([o,w])=>\n"
     "    w.toFixed(3)+'  '+name(at.left?m.c:m.r,o)).join('\\n');}\n"
@@ -56,7 +73,8 @@ const char fv_links_page_script[] =
     "addEventListener('keydown',e=>{\n"
     "  if(e.key==='Escape'){kept=null;alone=-1;on.fill(true);}\n"
     "  else if(e.key==='ArrowDown'||e.key==='ArrowUp'){const d=e.key==='ArrowDown'?1:m.rows-1;\n"
-    "    kept={left:true,n:kept&&kept.left?(kept.n+d)%m.rows:d===1?0:m.rows-1};}\n"
+    "    "
+    "kept={left:true,n_x:0,n_y:0,layer:0,n:kept&&kept.left?(kept.n+d)%m.rows:d===1?0:m.rows-1};}\n"
     "  else if(e.key==='ArrowRight'||e.key==='ArrowLeft'){\n"
     "    const d=e.key==='ArrowRight'?1:on.length-1;\n"
     "    alone=alone<0?(d===1?0:on.length-1):(alone+d)%on.length;\n"

@@ -54,11 +54,9 @@ fv_status fv_look_format_from_path(fv_ctx *ctx, const char *path, fv_look_format
     static const struct {
         const char *ending;
         fv_look_format format;
-    } endings[] = {{".svg", FV_LOOK_FORMAT_SVG},
-                   {".png", FV_LOOK_FORMAT_PNG},
-                   {".html", FV_LOOK_FORMAT_HTML},
-                   {".htm", FV_LOOK_FORMAT_HTML},
-                   {".txt", FV_LOOK_FORMAT_TEXT}};
+    } endings[] = {{".svg", FV_LOOK_FORMAT_SVG},  {".png", FV_LOOK_FORMAT_PNG},
+                   {".pdf", FV_LOOK_FORMAT_PDF},  {".html", FV_LOOK_FORMAT_HTML},
+                   {".htm", FV_LOOK_FORMAT_HTML}, {".txt", FV_LOOK_FORMAT_TEXT}};
     FV_RETURN_IF(!path, ctx, FV_ERR_ARGUMENT, "look: path is NULL");
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
@@ -67,7 +65,7 @@ fv_status fv_look_format_from_path(fv_ctx *ctx, const char *path, fv_look_format
             return FV_OK;
         }
     return fv_fail(ctx, FV_ERR_ARGUMENT,
-                   "%s: unknown picture format, expected .svg, .png, .html or .txt", path);
+                   "%s: unknown picture format, expected .svg, .png, .pdf, .html or .txt", path);
 }
 
 /* ---- canvas ---------------------------------------------------------------------- */
@@ -79,21 +77,28 @@ static int raster_scale(double width, double height)
     return width * height <= enlarge_up_to ? 2 : 1;
 }
 
-fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_format format, double width, double height,
-                          fv_canvas *out)
+fv_status fv_canvas_begin(fv_ctx *ctx, const fv_typeface *face, double width, double height,
+                          const char *title, fv_canvas *out)
 {
+    const fv_look_format format = face->format;
     const double max = 4.0 * FV_LOOK_MAX_SIDE;
     FV_RETURN_IF(format == FV_LOOK_FORMAT_TEXT || format == FV_LOOK_FORMAT_TERMINAL, ctx,
                  FV_ERR_UNSUPPORTED,
-                 "look: this figure has no text format, expected SVG, PNG or HTML");
+                 "look: this figure has no text format, expected SVG, PNG, PDF or HTML");
     FV_RETURN_IF(!(width <= max && height <= max), ctx, FV_ERR_LIMIT,
                  "look: a picture of %.0f x %.0f pixels is too large", width, height);
     fv_canvas c = {.ctx = ctx,
                    .format = format,
-                   .ops = format == FV_LOOK_FORMAT_PNG ? &fv_canvas_raster : &fv_canvas_svg,
+                   .face = *face,
+                   .ops = format == FV_LOOK_FORMAT_PNG   ? &fv_canvas_raster
+                          : format == FV_LOOK_FORMAT_PDF ? &fv_canvas_pdf
+                                                         : &fv_canvas_svg,
                    .width = (int64_t)ceil(fmax(width, 1)),
                    .height = (int64_t)ceil(fmax(height, 1)),
                    .out = {.ctx = ctx},
+                   .content = {.ctx = ctx},
+                   .offsets = {.ctx = ctx},
+                   .title = title,
                    .scale = 1};
     if (format == FV_LOOK_FORMAT_PNG) {
         FV_RETURN_IF(c.width * c.height > FV_PNG_PIXELS, ctx, FV_ERR_LIMIT,
@@ -104,8 +109,10 @@ fv_status fv_canvas_begin(fv_ctx *ctx, fv_look_format format, double width, doub
         c.pixels = fv_mem_alloc(&ctx->mem, c.pixel_bytes);
         FV_RETURN_IF(!c.pixels, ctx, FV_ERR_MEMORY, "look: out of memory");
         memset(c.pixels, 255, c.pixel_bytes);
+    } else if (format == FV_LOOK_FORMAT_PDF) {
+        fv_canvas_pdf_begin(&c);
     } else {
-        if (format == FV_LOOK_FORMAT_HTML) fv_html_begin(&c.out);
+        if (format == FV_LOOK_FORMAT_HTML) fv_html_begin(&c.out, title);
         fv_writer_format(
             &c.out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%n\" height=\"%n\" "
@@ -129,6 +136,8 @@ fv_status fv_canvas_end(fv_canvas *c, fv_picture **out)
     fv_status status = c->status == FV_OK ? fv_picture_from_writer(&c->out, out) : c->status;
     fv_mem_free(&c->ctx->mem, c->pixels, c->pixel_bytes);
     fv_writer_free(&c->out);
+    fv_writer_free(&c->content);
+    fv_writer_free(&c->offsets);
     return status;
 }
 

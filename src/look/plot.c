@@ -35,17 +35,17 @@ static fv_axis axis_of(const fv_look_plot *plot, bool vertical)
     return fv_axis_make(want->scale, low, high, false);
 }
 
-static double widest_tick(const fv_axis *axis, fv_look_format format)
+static double widest_tick(const fv_axis *axis, const fv_typeface *face)
 {
     double ticks[FV_MAX_TICKS], widest = 0;
     char text[FV_FIXED_BYTES];
     const int count = fv_axis_ticks(axis, ticks);
     for (int i = 0; i < count; i++)
-        widest = fmax(widest, fv_display_width(format, fv_short_number(ticks[i], text), TEXT));
+        widest = fmax(widest, fv_display_width(face, fv_short_number(ticks[i], text), TEXT));
     return widest;
 }
 
-static double legend_width(const fv_look_plot *plot, fv_look_format format)
+static double legend_width(const fv_look_plot *plot, const fv_typeface *face)
 {
     double widest = 0;
     char label[FV_LABEL_BYTES];
@@ -53,20 +53,20 @@ static double legend_width(const fv_look_plot *plot, fv_look_format format)
         if (plot->series[s].name)
             widest =
                 fmax(widest,
-                     fv_display_width(format, fv_display_label(plot->series[s].name, label), TEXT));
+                     fv_display_width(face, fv_display_label(plot->series[s].name, label), TEXT));
     return widest > 0 ? widest + KEY + APART : 0;
 }
 
 /* The picture grows if titles and labels leave too little space for the plot area. */
-static layout lay_out(const fv_look_plot *plot, fv_look_format format)
+static layout lay_out(const fv_look_plot *plot, const fv_typeface *face)
 {
     enum { LEAST_AREA = 80 };
     layout l = {.plot = plot, .x = axis_of(plot, false), .y = axis_of(plot, true)};
-    l.x.from = MARGIN + (plot->y.title ? 20 : 0) + widest_tick(&l.y, format) + 8;
-    const double right = MARGIN + fmax(legend_width(plot, format), widest_tick(&l.x, format) / 2);
+    l.x.from = MARGIN + (plot->y.title ? 20 : 0) + widest_tick(&l.y, face) + 8;
+    const double right = MARGIN + fmax(legend_width(plot, face), widest_tick(&l.x, face) / 2);
     l.width = fmax(plot->width ? plot->width : 720, l.x.from + LEAST_AREA + right);
     if (plot->title)
-        l.width = fmax(l.width, 1.1 * fv_display_width(format, plot->title, 14) + 2 * MARGIN);
+        l.width = fmax(l.width, 1.1 * fv_display_width(face, plot->title, 14) + 2 * MARGIN);
     l.height = plot->height ? plot->height : 480;
     l.x.to = l.width - right;
     l.y.to = MARGIN + (plot->title ? TITLE : 4);
@@ -86,7 +86,7 @@ static void draw_axes(fv_canvas *c, const layout *l)
         const double x = fv_axis_pixel(&l->x, ticks[i]);
         fv_canvas_line(c, x, l->y.from, x, l->y.to, 1, FV_RGB_RULE);
         const char *name = fv_short_number(ticks[i], text);
-        const double half = fv_display_width(c->format, name, TEXT) / 2;
+        const double half = fv_display_width(&c->face, name, TEXT) / 2;
         if (x - half < free_from) continue;
         free_from = x + half + 6;
         fv_canvas_text(
@@ -223,9 +223,10 @@ fv_status fv_look_plot_draw(fv_ctx *ctx, const fv_look_plot *plot, fv_look_forma
     fv_canvas c;
     int64_t max = 0;
     FV_TRY(check(ctx, plot, format, out, &max));
-    const layout l = lay_out(plot, format);
+    const fv_typeface face = {.format = format};
+    const layout l = lay_out(plot, &face);
     const size_t room_bytes = (size_t)max * sizeof(fv_point);
-    FV_TRY(fv_canvas_begin(ctx, format, l.width, l.height, &c));
+    FV_TRY(fv_canvas_begin(ctx, &face, l.width, l.height, plot->title, &c));
     fv_point *room = fv_mem_alloc(&ctx->mem, room_bytes);
     if (!room) c.status = fv_fail(ctx, FV_ERR_MEMORY, "look: out of memory");
     draw_titles(&c, &l);
