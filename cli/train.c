@@ -155,7 +155,8 @@ const cli_verb verb_train = {
     .name = "train",
     .about = "train a model from a recipe",
     .notes = "A recipe is a TOML file. Every key of it can be set here too: --train.lr 0.002, "
-             "--model.decoder=luong. The folder gets recipe.toml with all keys and what they mean, "
+             "--model.decoder=luong; without the section where only one key has that name: --lr. "
+             "The folder gets recipe.toml with all keys and what they mean, "
              "the best weights (model.safetensors), the states to resume from, log.jsonl, log.csv "
              "and TensorBoard events. Ctrl-C saves; run the same command to resume. The result has "
              "the same bits as that of an uninterrupted run.\n\n"
@@ -171,5 +172,6 @@ const cli_verb verb_train = {
     .options = options,
     .option_count = CLI_COUNT(options),
     .takes_settings = true,
+    .is_setting = cli_is_short_key,
     .run = run,
 };
