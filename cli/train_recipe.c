@@ -8,6 +8,7 @@
 #include "input.h"
 #include "model.h"
 #include "output.h"
+#include "train_new.h"
 
 /* ---- paths ------------------------------------------------------------------------------ */
 
@@ -207,6 +208,7 @@ int cli_train_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
     fv_status status = read_recipe(ctx, call, out, &code);
     if (status == FV_OK && cli_flag(call, "small")) status = choose_small_data(*out, call, &code);
     if (status == FV_OK) status = place_paths(*out, &code);
+    if (status == FV_OK) status = cli_default_sizes(*out, cli_flag(call, "quiet"));
     if (status == FV_OK) return CLI_DONE;
     if (!code) code = cli_library_error("train", ctx, status);
     return code == CLI_FAILED ? CLI_USAGE : code; /* an invalid recipe is wrong usage */
