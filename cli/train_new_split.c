@@ -168,7 +168,7 @@ int cli_new_split(new_data *data)
         return CLI_BAD_FILE;
     }
     data->share = SHARE;
-    if (data->count > MOST_VALID / SHARE) data->share = MOST_VALID / (double)data->count;
+    if ((double)data->count > MOST_VALID / SHARE) data->share = MOST_VALID / (double)data->count;
     for (count_parts(data); data->valid == 0 && data->share < 0.6; count_parts(data))
         data->share *= 1.5;
     if (has_label(data)) code = check_classes(data);

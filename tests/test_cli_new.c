@@ -63,6 +63,9 @@ static void pairs_become_a_translator(void)
     expect(0, "", "task: translation from column 1 to column 2");
     expect(0, "", "expected: about");
     expect(0, "", "of memory (");
+    expect(0, "", "    source      The cat has ");
+    expect(0, "", "    reference   Le chat a ");
+    expect(0, "", "    hypothesis  ");
     expect(0, "", "to translate: fovea run ");
     expect(0, "", "to draw its attention: fovea look ");
     CHECK(file_has("own/data/own.toml", "[model]\nembedding = 64 # tiny"));
@@ -104,6 +107,9 @@ static void classes_are_found(void)
     program_run("train --new %s -o %s " SHORT, program_path("c.csv"), program_path("c"));
     expect(0, "", "separated by semicolons, 80 rows, columns id, text, label");
     expect(0, "", "classification of column text in the 2 classes of column label");
+    expect(0, "", "    text        a question; number ");
+    expect(0, "", "    class       ");
+    expect(0, "", "    prediction  ");
     CHECK(file_has("c/data/train.csv", "\"a question; number "));
     program_run("run %s question", program_path("c"));
     expect(0, NULL, NULL);

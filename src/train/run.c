@@ -41,7 +41,7 @@ static const fv_key run_keys[] = {
      "scheduled sampling: share of decoder inputs that are the model's own last token"},
     {"train.seed", FV_KEY_INT, "1", 0, 1e15, NULL,
      "random seed of weights, data order and dropout"},
-    {"eval.samples", FV_KEY_INT, "0", 0, 100, NULL, "sample outputs to print at each evaluation"},
+    {"eval.samples", FV_KEY_INT, "3", 0, 100, NULL, "sample outputs to print at each evaluation"},
 };
 
 enum { NAMES_BYTES = 1024, TABLES = 64 };
