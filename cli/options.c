@@ -150,7 +150,7 @@ static int take_value(cli_call *call, reader *in, int index)
     return set_option(call, index, in->argv[in->next++]);
 }
 
-/* --section.key value, or --section.key=value. */
+/* --section.key value, or --section.key=value; also --key without its section. */
 static int take_setting(cli_call *call, reader *in, const char *name, size_t length,
                         const char *equals)
 {
@@ -169,6 +169,17 @@ static int take_setting(cli_call *call, reader *in, const char *name, size_t len
     return CLI_DONE;
 }
 
+/* "section.key", or a key that the verb knows without its section. */
+static bool is_setting(const cli_verb *verb, const char *name, size_t length)
+{
+    char bare[NAME_BYTES];
+    if (memchr(name, '.', length)) return true;
+    if (!verb->is_setting || length >= sizeof bare) return false;
+    memcpy(bare, name, length);
+    bare[length] = '\0';
+    return verb->is_setting(bare);
+}
+
 static int parse_long(cli_call *call, reader *in, const char *word)
 {
     const char *name = word + 2, *equals = strchr(name, '=');
@@ -178,7 +189,7 @@ static int parse_long(cli_call *call, reader *in, const char *word)
         return CLI_DONE;
     }
     int index = find_long(call->verb, name, length);
-    if (index < 0 && call->verb->takes_settings && memchr(name, '.', length))
+    if (index < 0 && call->verb->takes_settings && is_setting(call->verb, name, length))
         return take_setting(call, in, name, length, equals);
     if (index < 0) {
         char bare[NAME_BYTES];

@@ -85,6 +85,8 @@ typedef struct cli_verb {
     const cli_option *options;
     int option_count;
     bool takes_settings; /* "--section.key value" is kept in the call, unchecked */
+    /* True if --name, without a section, is a setting too; NULL: none is. */
+    bool (*is_setting)(const char *name);
     int (*run)(const struct cli_call *call); /* returns an exit code */
 } cli_verb;
 

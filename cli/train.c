@@ -5,6 +5,7 @@
 #include "input.h"
 #include "model.h"
 #include "output.h"
+#include "train_new.h"
 #include "train_recipe.h"
 
 /* "recipes/dates.toml" -> "runs/dates"; the small form has a folder of its own. */
@@ -82,13 +83,8 @@ static fv_status train(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, con
     return status;
 }
 
-static int run(const cli_call *call)
+static int run_recipe(const cli_call *call, const char *folder)
 {
-    char folder[CLI_PATH_BYTES];
-    const bool named = cli_given(call, "output")
-                           ? cli_path(folder, "%s", cli_text(call, "output"))
-                           : default_folder(folder, call->words[0], cli_flag(call, "small"));
-    if (!named) return CLI_USAGE;
     int code = CLI_FAILED;
     bool made = false;
     cli_lock lock = {.descriptor = -1};
@@ -97,6 +93,7 @@ static int run(const cli_call *call)
     fv_recipe *recipe = NULL;
     code = cli_train_recipe(ctx, call, &recipe);
     const bool check = cli_flag(call, "check");
+    if (code == CLI_DONE && !check) code = cli_check_memory(recipe);
     if (code == CLI_DONE) {
         fv_ctx_set_seed(ctx, (uint64_t)fv_recipe_int(recipe, "train.seed"));
         code = check ? cli_train_check(ctx, call, recipe, folder)
@@ -113,12 +110,35 @@ static int run(const cli_call *call)
         } else if (status != FV_OK) {
             code = cli_library_error("train", ctx, status);
             if (status == FV_ERR_IO) cli_print_missing(recipe, call->words[0]);
+        } else if (cli_flag(call, "new")) {
+            cli_train_new_done(ctx, recipe, folder);
         }
     }
     cli_unlock_folder(&lock, made);
     fv_recipe_destroy(&recipe);
     fv_ctx_destroy(&ctx);
     return code;
+}
+
+/* --new: the same with the recipe that was written for the file. */
+static int run_new(const cli_call *call, const char *folder)
+{
+    char recipe[CLI_PATH_BYTES];
+    const int code = cli_train_new(call, folder, recipe);
+    cli_call own = *call;
+    own.words[0] = recipe;
+    return code || cli_flag(call, "check") ? code : run_recipe(&own, folder);
+}
+
+static int run(const cli_call *call)
+{
+    char folder[CLI_PATH_BYTES];
+    const bool named = cli_given(call, "output")
+                           ? cli_path(folder, "%s", cli_text(call, "output"))
+                           : default_folder(folder, call->words[0], cli_flag(call, "small"));
+    if (!named) return CLI_USAGE;
+    if (cli_flag(call, "new")) return run_new(call, folder);
+    return cli_is_data_file(call->words[0]) ? CLI_USAGE : run_recipe(call, folder);
 }
 
 static const cli_option options[] = {
@@ -128,6 +148,25 @@ static const cli_option options[] = {
      .writes = true,
      .metavar = "FOLDER",
      .help = "run folder; default: runs/ and the recipe's name"},
+    {.name = "new",
+     .type = CLI_FLAG,
+     .help = "read a data file in place of a recipe, and write a recipe for it"},
+    {.name = "columns",
+     .type = CLI_STRING,
+     .metavar = "A,B",
+     .help = "with --new: columns by name or number: source,target; text,class; text,text,class"},
+    {.name = "task",
+     .type = CLI_CHOICE,
+     .choices = CLI_NEW_TASKS,
+     .default_value = "auto",
+     .metavar = "TASK",
+     .help = "with --new: what to learn"},
+    {.name = "header",
+     .type = CLI_CHOICE,
+     .choices = "auto|yes|no",
+     .default_value = "auto",
+     .metavar = "WHEN",
+     .help = "with --new: whether the first line names the columns"},
     {.name = "small",
      .type = CLI_FLAG,
      .help = "train the recipe's small form: the same kinds of model and data, in under a minute"},
@@ -154,22 +193,29 @@ static const cli_option options[] = {
 const cli_verb verb_train = {
     .name = "train",
     .about = "train a model from a recipe",
-    .notes = "A recipe is a TOML file. Every key of it can be set here too: --train.lr 0.002, "
-             "--model.decoder=luong. The folder gets recipe.toml with all keys and what they mean, "
-             "the best weights (model.safetensors), the states to resume from, log.jsonl, log.csv "
-             "and TensorBoard events. Ctrl-C saves; run the same command to resume. The result has "
-             "the same bits as that of an uninterrupted run.\n\n"
-             "SIGTERM, SIGHUP and SIGXCPU save and end like Ctrl-C; SIGHUP is ignored under nohup. "
-             "SIGUSR1 saves and continues.\n\n"
-             "A folder that is not empty and not a run of this program is refused; --force writes "
-             "into it and replaces files of the same names.\n\n"
-             "--small trains the small form that the sections [small.data], [small.model] and so "
-             "on of the recipe describe, in runs/ and the recipe's name with -small. If the "
-             "recipe's data files do not exist it generates data. A recipe without a small form "
-             "ends with exit code 4.",
+    .notes =
+        "A recipe is a TOML file. Every key of it can be set here too: --train.lr 0.002, "
+        "--model.decoder=luong; without the section where only one key has that name: --lr. "
+        "The folder gets recipe.toml with all keys and what they mean, "
+        "the best weights (model.safetensors), the states to resume from, log.jsonl, log.csv "
+        "and TensorBoard events. Ctrl-C saves; run the same command to resume. The result has "
+        "the same bits as that of an uninterrupted run.\n\n"
+        "SIGTERM, SIGHUP and SIGXCPU save and end like Ctrl-C; SIGHUP is ignored under nohup. "
+        "SIGUSR1 saves and continues.\n\n"
+        "A folder that is not empty and not a run of this program is refused; --force writes "
+        "into it and replaces files of the same names.\n\n"
+        "--new FILE trains on a file of your own: values separated by tabs, commas or semicolons, "
+        "JSON Lines, or plain text. It finds the columns and the task, holds out rows for "
+        "validation, chooses a model size, writes a recipe to data/ in the run folder, and "
+        "trains it.\n\n"
+        "--small trains the small form that the sections [small.data], [small.model] and so "
+        "on of the recipe describe, in runs/ and the recipe's name with -small. If the "
+        "recipe's data files do not exist it generates data. A recipe without a small form "
+        "ends with exit code 4.",
     .words = {.metavar = "RECIPE", .type = CLI_PATH, .min = 1, .max = 1, .help = "a TOML file"},
     .options = options,
     .option_count = CLI_COUNT(options),
     .takes_settings = true,
+    .is_setting = cli_is_short_key,
     .run = run,
 };

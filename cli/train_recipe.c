@@ -8,6 +8,7 @@
 #include "input.h"
 #include "model.h"
 #include "output.h"
+#include "train_new.h"
 
 /* ---- paths ------------------------------------------------------------------------------ */
 
@@ -134,14 +135,68 @@ static fv_status choose_small_data(fv_recipe *recipe, const cli_call *call, int 
 
 /* ---- the recipe ------------------------------------------------------------------------- */
 
-static fv_status read_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
+/* The key that `name` stands for: itself, or the only "section.name". *found counts the keys of
+ * that name. */
+static const char *full_name(const fv_recipe *recipe, const char *name, int *found)
+{
+    const char *full = name;
+    const fv_key *key;
+    *found = 0;
+    for (size_t i = 0; !strchr(name, '.') && (key = fv_recipe_key(recipe, i)); i++) {
+        const char *dot = strchr(key->name, '.');
+        if (!dot || strcmp(dot + 1, name) != 0) continue;
+        full = key->name;
+        ++*found;
+    }
+    return full;
+}
+
+static int several_keys(const fv_recipe *recipe, const char *name)
+{
+    char list[256] = "";
+    const fv_key *key;
+    for (size_t i = 0; (key = fv_recipe_key(recipe, i)); i++) {
+        const char *dot = strchr(key->name, '.');
+        const size_t used = strlen(list);
+        if (dot && strcmp(dot + 1, name) == 0)
+            cli_format(list + used, sizeof list - used, "%s--%s", used ? ", " : "", key->name);
+    }
+    cli_error("train: --%s is ambiguous, expected one of %s", name, list);
+    return CLI_USAGE;
+}
+
+bool cli_is_short_key(const char *name)
+{
+    fv_ctx *ctx = NULL;
+    fv_recipe *recipe = NULL;
+    int found = 0;
+    if (cli_plain_context("train", &ctx) == CLI_DONE && fv_run_recipe(ctx, &recipe) == FV_OK)
+        full_name(recipe, name, &found);
+    fv_recipe_destroy(&recipe);
+    fv_ctx_destroy(&ctx);
+    return found > 0;
+}
+
+/* On failure *code is the exit code if the error is already printed, else 0. */
+static fv_status set_settings(const cli_call *call, fv_recipe *recipe, int *code)
+{
+    fv_status status = FV_OK;
+    for (int i = 0; status == FV_OK && i < call->setting_count; i++) {
+        int found;
+        const char *name = call->settings[i].name, *full = full_name(recipe, name, &found);
+        if (found > 1) *code = several_keys(recipe, name);
+        status = *code ? FV_ERR_ARGUMENT : fv_recipe_set(recipe, full, call->settings[i].value);
+    }
+    return status;
+}
+
+static fv_status read_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out, int *code)
 {
     fv_status status = fv_run_recipe(ctx, out);
     if (status == FV_OK)
         status = cli_flag(call, "small") ? fv_recipe_load_small(*out, call->words[0])
                                          : fv_recipe_load(*out, call->words[0]);
-    for (int i = 0; status == FV_OK && i < call->setting_count; i++)
-        status = fv_recipe_set(*out, call->settings[i].name, call->settings[i].value);
+    if (status == FV_OK) status = set_settings(call, *out, code);
     if (status == FV_OK && cli_given(call, "init-from"))
         status = fv_recipe_set(*out, "train.init_from", cli_text(call, "init-from"));
     return status;
@@ -150,9 +205,10 @@ static fv_status read_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
 int cli_train_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
 {
     int code = CLI_DONE;
-    fv_status status = read_recipe(ctx, call, out);
+    fv_status status = read_recipe(ctx, call, out, &code);
     if (status == FV_OK && cli_flag(call, "small")) status = choose_small_data(*out, call, &code);
     if (status == FV_OK) status = place_paths(*out, &code);
+    if (status == FV_OK) status = cli_default_sizes(*out, cli_flag(call, "quiet"));
     if (status == FV_OK) return CLI_DONE;
     if (!code) code = cli_library_error("train", ctx, status);
     return code == CLI_FAILED ? CLI_USAGE : code; /* an invalid recipe is wrong usage */
@@ -204,7 +260,9 @@ void cli_print_changes(fv_ctx *ctx, const fv_recipe *recipe, const char *folder)
     char was[VALUE_ROOM], is[VALUE_ROOM];
     fv_recipe *old = recorded(ctx, folder);
     const fv_key *key;
+    const bool by_epochs = fv_recipe_real(recipe, "train.epochs") > 0;
     for (size_t i = 0; old && (key = fv_recipe_key(recipe, i)); i++) {
+        if (by_epochs && strcmp(key->name, "train.steps") == 0) continue;
         value_of(old, key, was);
         value_of(recipe, key, is);
         if (strcmp(was, is) != 0)

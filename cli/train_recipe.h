@@ -29,4 +29,7 @@ int cli_train_check_folders(const cli_call *call, const fv_recipe *recipe, const
 /* 'fovea train --check': prints what a run in `folder` would read, write, replace and need. */
 int cli_train_check(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe, const char *folder);
 
+/* True if a key of a recipe is named "section.name": --name sets it if there is only one. */
+bool cli_is_short_key(const char *name);
+
 #endif

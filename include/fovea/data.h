@@ -211,6 +211,68 @@ FV_API FV_MUST_USE fv_status fv_json_get_string(fv_ctx *ctx, const char *name, c
 /* The name passed to open. */
 FV_API const char *fv_lines_name(const fv_lines *lines);
 
+/* ==== tables ======================================================================== */
+
+/*
+ * tables: the rows of a user's file, whatever its format: values separated by tabs, semicolons or
+ * commas, with or without a line of column names, JSON Lines, or plain text. The format is found
+ * from the file's first rows; its name only decides between plain text and a table of one column.
+ *
+ *     fv_table *table = NULL;
+ *     s = fv_table_open(ctx, "own.tsv", FV_TABLE_HEADER_AUTO, &table);
+ *     const fv_table_info *info = fv_table_get_info(table);
+ *     for (fv_table_row row; (s = fv_table_next(table, &row)) == FV_OK && row.fields;)
+ *         if (!row.problem) use(row.fields[0].text, row.fields[info->column_count - 1].bytes);
+ *     fv_table_close(&table);
+ *
+ * Quotes: as in CSV, for commas and semicolons; with tabs they are ordinary characters. JSON
+ * objects have a column for each member that is a string, a number or a truth value; a member of an
+ * object in it is named "outer.inner". Compressed files are read like lines (above).
+ */
+
+typedef enum fv_table_format {
+    FV_TABLE_TEXT, /* one column, "text"; a row is a line, empty ones too */
+    FV_TABLE_SEPARATED,
+    FV_TABLE_JSON_LINES
+} fv_table_format;
+
+typedef enum fv_table_header {
+    FV_TABLE_HEADER_AUTO, /* found from the first rows */
+    FV_TABLE_HEADER_YES,
+    FV_TABLE_HEADER_NO
+} fv_table_header;
+
+enum { FV_TABLE_COLUMNS = 64, FV_TABLE_NAME = 64 };
+
+typedef struct fv_table_info {
+    fv_table_format format;
+    char separator;  /* of FV_TABLE_SEPARATED, else 0 */
+    bool has_header; /* without one columns are named "1", "2", ... */
+    int column_count;
+    char column_names[FV_TABLE_COLUMNS][FV_TABLE_NAME];
+} fv_table_info;
+
+typedef struct fv_table_row {
+    const fv_string *fields; /* column_count of them, valid until the next call; NULL at the end */
+    uint64_t line;           /* where the row begins, from 1 */
+    const char *problem;     /* why the row cannot be used, or NULL; its fields are then empty */
+} fv_table_row;
+
+typedef struct fv_table fv_table;
+
+/* Fails: IO, FORMAT (no row), LIMIT, UNSUPPORTED (a JSON array; compressed, in a build that cannot
+ * decompress), MEMORY. */
+FV_API FV_MUST_USE fv_status fv_table_open(fv_ctx *ctx, const char *path, fv_table_header header,
+                                           fv_table **out);
+/* Accepts NULL; sets *table to NULL. */
+FV_API void fv_table_close(fv_table **table);
+FV_API const fv_table_info *fv_table_get_info(const fv_table *table);
+/* A row of the wrong number of fields, that is not UTF-8 or not JSON has a `problem`. Fails: FORMAT
+ * (a quote that is never closed), IO, LIMIT, MEMORY. After a failure, only close may be called. */
+FV_API FV_MUST_USE fv_status fv_table_next(fv_table *table, fv_table_row *row);
+/* Starts again before the first row. */
+FV_API FV_MUST_USE fv_status fv_table_rewind(fv_table *table);
+
 /* ==== dates ========================================================================= */
 
 /*

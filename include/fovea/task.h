@@ -108,7 +108,7 @@ typedef struct fv_task_kind {
     /* Adds metrics on held-out data with fv_metric_add; the first one decides which state
      * is the best and when training stops early. */
     fv_status (*evaluate)(void *self, fv_model *model, fv_metric *metrics, int *count);
-    /* Up to `count` human-readable sample outputs, one per line. */
+    /* Up to `count` human-readable sample outputs, as lines. */
     fv_status (*show)(void *self, fv_model *model, int count, fv_text *out);
 
     /* The position in the data, as integers stored in the training state; may change in begin and

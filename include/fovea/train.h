@@ -17,7 +17,8 @@
  *     fv_trainer_destroy(&trainer);
  *     if (s == FV_OK) s = fv_params_load(params, "run/model.safetensors");    // the best weights
  *
- * A folder holds model.safetensors (the best weights so far, by the first metric), the last
+ * A folder holds model.safetensors (the best weights so far, by the first metric; before the first
+ * evaluation those of the last state), the last
  * `keep` states (state-<step>.safetensors: weights, optimizer, counters, place in the data), their
  * list states.json, log.jsonl, log.csv and a TensorBoard event file per start. Every file but the
  * logs is replaced in one step, so that at any moment a whole state is there.

@@ -211,6 +211,14 @@ static fv_status save_with(fv_trainer *t, fv_params *extra)
     return fv_state_save(t->cfg.folder, &parts, &p, t->cfg.keep);
 }
 
+static fv_status save_weights(fv_trainer *t)
+{
+    char path[FV_PATH_BYTES];
+    if (!t->cfg.folder) return FV_OK;
+    FV_TRY(fv_path_join(t->ctx, path, t->cfg.folder, "model.safetensors"));
+    return fv_params_save(t->params, path);
+}
+
 static fv_status save(fv_trainer *t)
 {
     fv_params *extra = NULL;
@@ -219,7 +227,9 @@ static fv_status save(fv_trainer *t)
         return FV_OK;
     FV_TRY(fv_params_create(t->ctx, &extra));
     const volatile int *cancel = begin_uncancelled(t->ctx);
-    const fv_status status = save_with(t, extra);
+    fv_status status = save_with(t, extra);
+    /* Before the first evaluation these are the best weights: the folder can be opened. */
+    if (status == FV_OK && isnan(t->progress.best)) status = save_weights(t);
     end_uncancelled(t->ctx, cancel);
     fv_params_destroy(&extra);
     FV_TRY(status);
@@ -246,14 +256,6 @@ static fv_status load(fv_trainer *t, uint64_t step)
     end_uncancelled(t->ctx, cancel);
     fv_params_destroy(&extra);
     return status;
-}
-
-static fv_status save_weights(fv_trainer *t)
-{
-    char path[FV_PATH_BYTES];
-    if (!t->cfg.folder) return FV_OK;
-    FV_TRY(fv_path_join(t->ctx, path, t->cfg.folder, "model.safetensors"));
-    return fv_params_save(t->params, path);
 }
 
 fv_status fv_trainer_resume(fv_trainer *t)

@@ -1,4 +1,5 @@
 /* Runs: a recipe, a task and a model in a folder. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +41,7 @@ static const fv_key run_keys[] = {
      "scheduled sampling: share of decoder inputs that are the model's own last token"},
     {"train.seed", FV_KEY_INT, "1", 0, 1e15, NULL,
      "random seed of weights, data order and dropout"},
-    {"eval.samples", FV_KEY_INT, "0", 0, 100, NULL, "sample outputs to print at each evaluation"},
+    {"eval.samples", FV_KEY_INT, "3", 0, 100, NULL, "sample outputs to print at each evaluation"},
 };
 
 enum { NAMES_BYTES = 1024, TABLES = 64 };
@@ -143,6 +144,44 @@ static fv_status make_model(fv_run *run, const char *folder)
     return run->kind->prepare ? run->kind->prepare(run->task, run->model) : FV_OK;
 }
 
+/* The share of the training data that the first step reads. The task's place is restored. */
+static fv_status first_step_share(fv_run *run, double *out)
+{
+    const fv_task_kind *kind = run->kind;
+    int64_t place[FV_TASK_POSITION] = {0};
+    fv_step_plan plan = {.parts = 1};
+    if (kind->begin) {
+        if (kind->get_position) kind->get_position(run->task, place);
+        fv_ctx_set_step(run->ctx, 0, 0);
+        fv_scope_begin(run->ctx);
+        fv_no_grad_begin(run->ctx);
+        const fv_status status = kind->begin(run->task, run->model, 0, 0, &plan);
+        fv_no_grad_end(run->ctx);
+        fv_scope_end(run->ctx);
+        FV_TRY(status);
+        if (kind->set_position) FV_TRY(kind->set_position(run->task, place));
+    }
+    FV_RETURN_IF(!(plan.epoch > 0), run->ctx, FV_ERR_ARGUMENT,
+                 "train.epochs: task %s has no epochs, expected train.steps", kind->name);
+    *out = plan.epoch;
+    return FV_OK;
+}
+
+/* train.epochs as train.steps, in the recipe too. */
+static fv_status count_steps(fv_run *run)
+{
+    const double epochs = fv_recipe_real(run->recipe, "train.epochs");
+    double share = 0;
+    char text[32];
+    if (!(epochs > 0)) return FV_OK;
+    FV_TRY(first_step_share(run, &share));
+    snprintf(text, sizeof text, "%.0f", fmax(1, ceil(epochs / share - 1e-6)));
+    FV_TRY(fv_recipe_set(run->recipe, "train.steps", text));
+    run->train.steps = run->train.schedule.total =
+        (uint64_t)fv_recipe_int(run->recipe, "train.steps");
+    return FV_OK;
+}
+
 fv_status fv_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
                         fv_train_observer observe, void *user, fv_run **out)
 {
@@ -160,7 +199,8 @@ fv_status fv_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
                           .checkpoint = run->train.recompute,
                           .sampling = fv_recipe_real(recipe, "train.sampling")};
     run->samples = (int)fv_recipe_int(recipe, "eval.samples");
-    const fv_status status = make_model(run, folder);
+    fv_status status = make_model(run, folder);
+    if (status == FV_OK) status = count_steps(run);
     if (status == FV_OK)
         *out = run;
     else

@@ -6,6 +6,8 @@
 
 static const fv_key keys[] = {
     {"train.steps", FV_KEY_INT, "10000", 1, STEPS, NULL, "number of updates"},
+    {"train.epochs", FV_KEY_REAL, "0", 0, 1e9, NULL,
+     "passes over the training data, in place of train.steps; 0: train.steps"},
     {"train.optimizer", FV_KEY_CHOICE, "adamw", 0, 0, "sgd|adam|adamw|rmsprop|adadelta",
      "optimizer"},
     {"train.lr", FV_KEY_REAL, "0.001", 0, 100, NULL, "highest learning rate"},

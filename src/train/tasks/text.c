@@ -179,18 +179,19 @@ const char *fv_text_report(void *self)
 
 /* ---- the kinds ------------------------------------------------------------------------------ */
 
-#define TEXT_TASK(word, line, table, opener, metrics)                                              \
+#define TEXT_TASK(word, line, table, opener, metrics, samples)                                     \
     {                                                                                              \
         .struct_size = sizeof(fv_task_kind), .name = word, .summary = line,                        \
         .model = "transformer", .keys = table, .open = opener, .prepare = prepare,                 \
         .close = close_task, .report = fv_text_report, .begin = fv_text_begin,                     \
-        .batch = fv_text_step_batch, .evaluate = metrics, .get_position = fv_text_get_position,    \
-        .set_position = fv_text_set_position                                                       \
+        .batch = fv_text_step_batch, .evaluate = metrics, .show = samples,                         \
+        .get_position = fv_text_get_position, .set_position = fv_text_set_position                 \
     }
 
 const fv_task_kind fv_task_language = TEXT_TASK("language", "predict the next token of a text",
-                                                text_keys, open_language, fv_text_evaluate);
+                                                text_keys, open_language, fv_text_evaluate, NULL);
 const fv_task_kind fv_task_masked = TEXT_TASK("masked", "predict masked tokens, as BERT does",
-                                              no_keys, open_masked, fv_text_evaluate_encoder);
+                                              no_keys, open_masked, fv_text_evaluate_encoder, NULL);
 const fv_task_kind fv_task_classify =
-    TEXT_TASK("classify", "classify texts", no_keys, open_classify, fv_text_evaluate_encoder);
+    TEXT_TASK("classify", "classify texts", no_keys, open_classify, fv_text_evaluate_encoder,
+              fv_text_show_classes);

@@ -139,6 +139,7 @@ fv_status fv_text_step_batch(void *self, fv_model *model, uint64_t step, int pha
                              fv_batch *out);
 fv_status fv_text_evaluate(void *self, fv_model *model, fv_metric *metrics, int *count);
 fv_status fv_text_evaluate_encoder(void *self, fv_model *model, fv_metric *metrics, int *count);
+fv_status fv_text_show_classes(void *self, fv_model *model, int count, fv_text *out);
 void fv_text_get_position(void *self, int64_t position[FV_TASK_POSITION]);
 fv_status fv_text_set_position(void *self, const int64_t position[FV_TASK_POSITION]);
 

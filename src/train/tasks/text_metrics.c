@@ -1,8 +1,11 @@
 /* Metrics of encoders: loss and accuracy of masked tokens, pairs of texts and classes. */
+#include <string.h>
+
 #include "fovea/autograd.h"
 #include "fovea/ops.h"
 #include "io/arena.h"
 #include "tensor/tensor.h"
+#include "text/codepoints.h"
 #include "train/tasks/text.h"
 
 static fv_tensor *numbers(fv_ctx *ctx, const int64_t *from, int64_t count)
@@ -97,4 +100,57 @@ fv_status fv_text_add_scores(const fv_text_task *run, fv_model *model, fv_text_s
     fv_scope_end(ctx);
     fv_arena_free(&arena);
     return status;
+}
+
+/* ---- samples -------------------------------------------------------------------------------- */
+
+static fv_status add_line(fv_ctx *ctx, fv_text *out, const char *name, const char *text)
+{
+    FV_TRY(fv_text_append(ctx, out, name, strlen(name)));
+    FV_TRY(fv_text_append(ctx, out, text, strlen(text)));
+    return fv_text_append(ctx, out, "\n", 1);
+}
+
+/* Text, class and the model's class of example i, a line each. */
+static fv_status add_sample(const fv_text_task *run, int64_t i, int64_t predicted, fv_text *out)
+{
+    fv_ctx *ctx = run->ctx;
+    fv_text text = {0};
+    const fv_text_piece *piece = &run->part[FV_TEXT_VALID].pieces[i];
+    fv_arena arena;
+    fv_arena_init(&arena, &ctx->mem);
+    int32_t *ids = fv_arena_array(&arena, (size_t)piece->length, sizeof *ids);
+    fv_status status = ids ? FV_OK : fv_fail(ctx, FV_ERR_MEMORY, "no memory for a sample");
+    for (int64_t t = 0; ids && t < piece->length; t++)
+        ids[t] = (int32_t)run->part[FV_TEXT_VALID].tokens[piece->at + t];
+    if (status == FV_OK)
+        status = fv_tokenizer_decode(ctx, run->tokenizer, ids, (size_t)piece->length, 0, &text);
+    if (status == FV_OK) status = add_line(ctx, out, "text        ", text.data ? text.data : "");
+    if (status == FV_OK)
+        status = add_line(ctx, out, "class       ", run->label_names[piece->label]);
+    if (status == FV_OK) status = add_line(ctx, out, "prediction  ", run->label_names[predicted]);
+    fv_text_free(ctx, &text);
+    fv_arena_free(&arena);
+    return status;
+}
+
+fv_status fv_text_show_classes(void *self, fv_model *model, int count, fv_text *out)
+{
+    fv_text_task *run = self;
+    fv_ctx *ctx = run->ctx;
+    const fv_text_part *p = &run->part[FV_TEXT_VALID];
+    int64_t found[100];
+    const int64_t most = count < 100 ? count : 100,
+                  n = most < p->piece_count ? most : p->piece_count;
+    run->count = run->masked = 0;
+    for (int64_t i = 0; i < n; i++)
+        FV_TRY(fv_text_add_made(run, p, i, 0, (uint64_t)i));
+    fv_text_point(run);
+    const fv_batch batch = fv_text_batch(run, 0, n);
+    fv_tensor *logits = fv_model_kind_of(model)->classify(ctx, fv_model_self(model), &batch, NULL);
+    fv_tensor *best = fv_argmax(ctx, logits, -1, false);
+    FV_TRY(fv_tensor_read(ctx, best, found, (size_t)n * sizeof *found));
+    for (int64_t i = 0; i < n; i++)
+        FV_TRY(add_sample(run, i, found[i], out));
+    return FV_OK;
 }

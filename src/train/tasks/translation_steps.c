@@ -181,7 +181,7 @@ static fv_status append(fv_ctx *ctx, fv_text *out, const char *text)
     return fv_text_append(ctx, out, text, strlen(text));
 }
 
-/* "source -> what the model writes (reference)" of the first validation pairs. */
+/* Source, reference and the model's translation of the first validation pairs, a line each. */
 fv_status fv_translation_show(void *self, fv_model *model, int count, fv_text *out)
 {
     fv_translation_task *run = self;
@@ -193,9 +193,13 @@ fv_status fv_translation_show(void *self, fv_model *model, int count, fv_text *o
     FV_TRY(translate_validation(run, model, n, &all));
     fv_status status = FV_OK;
     for (int64_t i = 0; i < n && status == FV_OK; i++) {
-        const char *line[] = {fv_parallel_source(pairs, i).text,    " -> ",
-                              fv_translations_get(all, i, 0)->text, " (",
-                              fv_parallel_target(pairs, i).text,    ")\n"};
+        const char *line[] = {"source      ",
+                              fv_parallel_source(pairs, i).text,
+                              "\nreference   ",
+                              fv_parallel_target(pairs, i).text,
+                              "\nhypothesis  ",
+                              fv_translations_get(all, i, 0)->text,
+                              "\n"};
         for (size_t k = 0; k < sizeof line / sizeof *line && status == FV_OK; k++)
             status = append(ctx, out, line[k]);
     }
