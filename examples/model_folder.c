@@ -35,7 +35,8 @@ static void show_decoder(fv_ctx *ctx, const fv_transformer *t)
     static const int64_t tokens[4] = {3, 1, 4, 1};
     const int64_t *const list[1] = {tokens}, length = 4;
     const fv_sequences text = {.count = 1, .tokens = list, .length = &length};
-    const fv_capture look = {.sites = "decoder.0.self", .options = {.weights = true}, .on_weights = show};
+    const fv_capture look = {
+        .sites = "decoder.0.self", .options = {.weights = true}, .on_weights = show};
     const fv_token_rows rows = fv_token_rows_varlen(ctx, &text);
     fv_tensor *states =
         fv_transformer_decode(ctx, t, &rows, NULL, NULL, &(fv_pass){.capture = &look});

@@ -127,7 +127,8 @@ static void index_and_random(fv_dtype dtype)
     const vec table = vec_random(dtype, N, -1, 1), rows = vec_random(dtype, 900 * COLS, -1, 1);
     const vec index = vec_random(FV_I64, 900, 0, ROWS), each = vec_random(FV_I64, N, 0, ROWS);
     const vec out = vec_new(dtype, N);
-    const fv_rows_index_args a = {.outer = 1, .count = 900, .rows = ROWS, .cols = COLS, .padding_index = 4};
+    const fv_rows_index_args a = {
+        .outer = 1, .count = 900, .rows = ROWS, .cols = COLS, .padding_index = 4};
     THREADS(GATHER_ROWS, a, 1, vec_copy(rows), table, index);
     THREADS(INDEX_ADD, a, 1, table, rows, index);
     const fv_gather_args b = {.outer = 1, .size = ROWS, .count = ROWS, .inner = COLS};

@@ -234,7 +234,8 @@ static void packed_copy_follows_the_weight(void)
     fv_ctx_destroy(&ctx);
 }
 
-/* A packed-only weight gives the products of its form, rows of it as an embedding, and nothing else. */
+/* A packed-only weight gives the products of its form, rows of it as an embedding, and nothing
+ * else. */
 static void frozen_weights(void)
 {
     for (int form = FV_WEIGHT_F32; form < FV_WEIGHT_FORM_COUNT; form++) {

@@ -38,10 +38,10 @@ extern "C" {
 
 /*
  * What happens when prompt and output together have as many tokens as the model's context.
- * FV_CONTEXT_SHIFT: the last half of the context is kept and encoded again, and generation continues;
- * of a prompt that is as long or longer, too, the last half of a context is kept. Settings that
- * depend on earlier tokens (repetition_penalty, no_repeat_ngram) still see all of them. With an
- * encoder, as FV_CONTEXT_STOP.
+ * FV_CONTEXT_SHIFT: the last half of the context is kept and encoded again, and generation
+ * continues; of a prompt that is as long or longer, too, the last half of a context is kept.
+ * Settings that depend on earlier tokens (repetition_penalty, no_repeat_ngram) still see all of
+ * them. With an encoder, as FV_CONTEXT_STOP.
  */
 typedef enum fv_context_full {
     FV_CONTEXT_FAIL, /* LIMIT, before anything is generated */

@@ -3,8 +3,8 @@
 #define FV_DATA_TABLE_H
 
 #include "data/record.h"
-#include "text/codepoints.h"
 #include "io/json.h"
+#include "text/codepoints.h"
 
 struct fv_table {
     fv_ctx *ctx;

@@ -2,7 +2,8 @@
 #include "fovea/train.h"
 #include "io/named.h"
 
-/* A packed-only weight has no memory to view; it is passed unchanged, and reading or writing it fails.
+/* A packed-only weight has no memory to view; it is passed unchanged, and reading or writing it
+ * fails.
  */
 static fv_tensor *transposed_view(fv_ctx *ctx, fv_tensor *t)
 {

@@ -15,8 +15,8 @@ void fv_weights_register(fv_kernel_table *t);
 void fv_prefilter_register(fv_kernel_table *t);
 
 /* Compiled from one source for float and double. */
-#define FV_REF_REGISTER(family)                                                                        \
-    void fv_ref_##family##_register_f32(fv_kernel_table *t);                                           \
+#define FV_REF_REGISTER(family)                                                                    \
+    void fv_ref_##family##_register_f32(fv_kernel_table *t);                                       \
     void fv_ref_##family##_register_f64(fv_kernel_table *t)
 
 FV_REF_REGISTER(elementwise);

@@ -17,7 +17,7 @@ static void fill_ref(fv_kernel_table *t)
     fv_weights_register(t);
     fv_prefilter_register(t);
 #define FILL(family)                                                                               \
-    fv_ref_##family##_register_f32(t);                                                                 \
+    fv_ref_##family##_register_f32(t);                                                             \
     fv_ref_##family##_register_f64(t)
     FILL(elementwise);
     FILL(reduce);

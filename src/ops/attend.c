@@ -92,9 +92,8 @@ static fv_status check_qkv_shapes(fv_op_run *run)
     if (k->shape[0] != v->shape[0] || k->shape[1] != v->shape[1] || k->shape[2] != v->shape[2])
         return fv_op_mismatch(run, K, V, "differ in batch, heads or keys");
     if (k->shape[1] < 1 || q->shape[1] % k->shape[1] != 0)
-        return fv_op_mismatch(
-            run, Q, K,
-            "differ in heads: those of q are not a multiple of those of k");
+        return fv_op_mismatch(run, Q, K,
+                              "differ in heads: those of q are not a multiple of those of k");
     return FV_OK;
 }
 

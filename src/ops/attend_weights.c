@@ -56,7 +56,8 @@ static fv_status check_qkv_shapes(fv_op_run *run)
     if (q->shape[0] != k->shape[0] || q->shape[3] != k->shape[3])
         return fv_op_mismatch(run, Q, K, "differ in batch or width");
     if (k->shape[1] < 1 || q->shape[1] % k->shape[1] != 0)
-        return fv_op_mismatch(run, Q, K, "differ in heads: those of q are not a multiple of those of k");
+        return fv_op_mismatch(run, Q, K,
+                              "differ in heads: those of q are not a multiple of those of k");
     for (int axis = 0; axis < 3; axis++)
         if (q->shape[axis] != lse->shape[axis])
             return fv_op_mismatch(run, Q, LSE, "differ in batch, heads or queries");

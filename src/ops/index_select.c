@@ -62,8 +62,8 @@ static void backward(fv_op_back *back)
     if (!accumulate) fv_fill(ctx, dx, 0.0);
     const fv_rows_index_args args = args_of(back->params, dx, index);
     if (g->count > 0)
-        fv_launch(ctx, FV_KERNEL_INDEX_ADD, dx->dtype,
-                  (void *[]){dx->data, g->data, index->data}, &args, sizeof args);
+        fv_launch(ctx, FV_KERNEL_INDEX_ADD, dx->dtype, (void *[]){dx->data, g->data, index->data},
+                  &args, sizeof args);
     fv_back_commit(back, X, dx, accumulate);
 }
 

@@ -33,8 +33,8 @@ static void forward(fv_op_run *run)
     fv_copy_into(ctx, out, run->in[X]);
     const fv_gather_args args = fv_axis_index_args(run->params, out->rank, out->shape, index);
     if (index->count > 0)
-        fv_launch(ctx, FV_KERNEL_SCATTER_ADD, out->dtype, (void *[]){out->data, src->data, index->data},
-                  &args, sizeof args);
+        fv_launch(ctx, FV_KERNEL_SCATTER_ADD, out->dtype,
+                  (void *[]){out->data, src->data, index->data}, &args, sizeof args);
     fv_save(run, 0, index);
     fv_drop_copy(ctx, src, run->in[SRC]);
 }
