@@ -212,7 +212,11 @@ const cli_verb verb_train = {
         "on of the recipe describe, in runs/ and the recipe's name with -small. If the "
         "recipe's data files do not exist it generates data. A recipe without a small form "
         "ends with exit code 4.",
-    .words = {.metavar = "RECIPE", .type = CLI_PATH, .min = 1, .max = 1, .help = "a TOML file"},
+    .words = {.metavar = "RECIPE",
+              .type = CLI_PATH,
+              .min = 1,
+              .max = 1,
+              .help = "a TOML file; with --new a data file"},
     .options = options,
     .option_count = CLI_COUNT(options),
     .takes_settings = true,
