@@ -57,13 +57,13 @@ enum { CLI_MAX_OPTIONS = 48, CLI_MAX_WORDS = 64, CLI_MAX_SETTINGS = 64 };
 typedef struct cli_option {
     const char *name; /* long name without dashes */
     char letter;      /* short name, or 0 */
+    bool writes;      /* CLI_PATH: a file or folder that the verb writes */
     cli_type type;
     const char *default_value; /* as text; NULL: none */
     double min, max;           /* bounds of numbers; min == max: none */
     const char *choices;       /* "a|b|c" for CLI_CHOICE */
     const char *metavar;       /* what --help calls the value */
     const char *help;          /* one line, lower case, no full stop */
-    bool writes;               /* CLI_PATH: a file or folder that the verb writes */
 } cli_option;
 
 /* The words after the options. */

@@ -46,31 +46,29 @@ struct fv_ctx {
     fv_limits limits;
     fv_cpu cpu;
     fv_simd simd;
+    fv_log_level log_level;
     fv_pool *pool;
-    bool owns_pool;
-
     fv_log_fn log;
     void *log_user;
-    fv_log_level log_level;
-    bool warned_of_missing_token; /* an id without a token was decoded, and the log has it */
     const volatile int *cancel;
+    bool owns_pool;
+    bool warned_of_missing_token; /* an id without a token was decoded, and the log has it */
+    bool unverified;              /* FV_SAFETENSORS_CHECK checks nothing */
 
     fv_status error; /* sticky */
     char message[FV_MESSAGE_BYTES];
 
     uint64_t seed, step, row_offset, site;
     int compute; /* fv_dtype that linear layers compute in */
-
     fv_device_kind device_kind;
     struct fv_device *device;
     struct fv_tensor *invalid; /* what failed ops return */
     struct fv_scope *scope;    /* innermost */
-    int failed_scopes;         /* failed fv_scope_begin calls whose fv_scope_end is still to come */
     struct fv_tape *tape;
     fv_registry models, tasks;              /* kinds that the program has registered */
-    bool unverified;                        /* FV_SAFETENSORS_CHECK checks nothing */
     const struct fv_tape_hooks *tape_hooks; /* what tensors call when they or their scopes end */
-    int no_grad;                            /* depth of fv_no_grad_begin */
+    int failed_scopes; /* failed fv_scope_begin calls whose fv_scope_end is still to come */
+    int no_grad;       /* depth of fv_no_grad_begin */
     fv_sabotage sabotage;
 };
 
