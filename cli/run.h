@@ -15,8 +15,8 @@ typedef int cli_texts_fn(void *user, int64_t count, const fv_string *texts);
 int cli_for_each_batch(const cli_call *call, fv_ctx *ctx, int64_t together, cli_texts_fn *each,
                        void *user);
 
-/* Each runs a model with one ability, or several, and returns the exit code. cli_run_generate keeps
- * the model and sets *model to NULL. */
+/* Each runs a model with one ability, or several, and returns the exit code. cli_run_generate and
+ * cli_run_encoder keep the model and set *model to NULL. */
 int cli_run_translate(const cli_call *call, fv_ctx *ctx, fv_model **model);
 int cli_run_generate(const cli_call *call, fv_ctx *ctx, fv_model **model);
 int cli_run_encoder(const cli_call *call, fv_ctx *ctx, fv_model **model);

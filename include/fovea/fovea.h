@@ -11,6 +11,7 @@
 #include "fovea/batch.h"
 #include "fovea/context.h"
 #include "fovea/data.h"
+#include "fovea/encode.h"
 #include "fovea/file.h"
 #include "fovea/generate.h"
 #include "fovea/kernels.h"

@@ -271,7 +271,10 @@ typedef enum fv_pooling {
  *     fv_embedding_rule rule;
  *     s = fv_embedding_rule_load(ctx, "all-MiniLM-L6-v2", &rule);
  *     const fv_model_kind *kind = fv_model_kind_of(model);
- *     fv_tensor *vectors = kind->embed(ctx, fv_model_self(model), &batch, &rule);
+ *     const fv_batch texts = fv_batch_of_tokens(&prompts);
+ *     fv_tensor *vectors = kind->embed(ctx, fv_model_self(model), &texts, &rule);
+ *
+ * From texts to vectors in one call: fv_embed_texts in fovea/encode.h.
  */
 struct fv_embedding_rule {
     fv_pooling pooling;

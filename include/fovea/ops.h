@@ -161,7 +161,12 @@ FV_API fv_tensor *fv_scatter_add(fv_ctx *ctx, fv_tensor *x, fv_tensor *index, fv
 /* x real or i64, index i64 of rank 1. */
 FV_API fv_tensor *fv_index_select(fv_ctx *ctx, fv_tensor *x, fv_tensor *index, int axis);
 FV_API fv_tensor *fv_one_hot(fv_ctx *ctx, fv_tensor *index, int64_t classes, fv_dtype dtype);
-/* The k largest along the last axis, descending; indices may be NULL. Gradient to the values. */
+/*
+ * The k largest along the last axis, descending; indices may be NULL. Gradient to the values.
+ *
+ *     fv_tensor *which = NULL;
+ *     fv_tensor *best = fv_topk(ctx, fv_softmax(ctx, x, -1), 5, &which);   // [..., 5] both
+ */
 FV_API fv_tensor *fv_topk(fv_ctx *ctx, fv_tensor *x, int64_t k, fv_tensor **indices);
 
 /* ---- layout ----------------------------------------------------------------------- */

@@ -122,7 +122,12 @@ FV_API void fv_tokenizer_destroy(fv_tokenizer **tok);
 
 /* One more than the largest id, added tokens included. */
 FV_API size_t fv_tokenizer_vocab_size(const fv_tokenizer *tok);
-/* The id of a token as spelled in the file, or -1. */
+/*
+ * The id of a token as spelled in the file, or -1.
+ *
+ *     const int32_t mask = fv_tokenizer_token_to_id(tok, "[MASK]", 6);
+ *     bool hidden = mask >= 0 && fv_tokenizer_is_special(tok, mask);   // left out of decoded text
+ */
 FV_API int32_t fv_tokenizer_token_to_id(const fv_tokenizer *tok, const char *token, size_t bytes);
 /* The token of an id; its text is NULL if there is none. */
 FV_API fv_string fv_tokenizer_id_to_token(const fv_tokenizer *tok, int32_t id);

@@ -43,6 +43,7 @@ typedef struct my_layer {
 } my_layer;
 extern my_layer layer;
 extern fv_lines *lines;
+extern fv_tokenizer *tok;
 extern fv_batches *batches;
 extern const fv_pass *pass;
 extern fv_mha heads;

@@ -15,15 +15,15 @@ static const char *in_folder(const char *folder, const char *name)
     return path;
 }
 
-static size_t write_letters(fv_ctx *ctx, const char *folder)
+static size_t write_letters(fv_ctx *ctx, const char *folder, bool mask)
 {
-    static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]"};
+    static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
     fv_tokenizer_trainer_config cfg;
     fv_tokenizer_trainer *trainer = NULL;
     fv_tokenizer *tok = NULL;
     fv_tokenizer_trainer_config_init(&cfg, sizeof cfg, FV_TOKENIZER_CHARS);
     for (int i = 0; i < FV_TOKENIZER_MAX_SPECIALS; i++)
-        cfg.specials[i] = i < 4 ? specials[i] : NULL;
+        cfg.specials[i] = i < (mask ? 5 : 4) ? specials[i] : NULL;
     cfg.begin = "[CLS]";
     cfg.end = "[SEP]";
     CHECK_OK(ctx, fv_tokenizer_trainer_create(ctx, &cfg, &trainer));
@@ -36,7 +36,8 @@ static size_t write_letters(fv_ctx *ctx, const char *folder)
     return size;
 }
 
-void encoder_folder_write(const char *folder, int64_t labels, const char *const *names)
+void encoder_head_write(const char *folder, encoder_head head, int64_t labels,
+                        const char *const *names)
 {
     fv_ctx *ctx = NULL;
     fv_params *params = NULL;
@@ -44,15 +45,17 @@ void encoder_folder_write(const char *folder, int64_t labels, const char *const 
     fv_transformer_config cfg;
     CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);
     fv_transformer_config_init(&cfg, sizeof cfg, FV_FAMILY_BERT);
-    cfg.vocabulary = (int64_t)write_letters(ctx, folder);
+    cfg.vocabulary = (int64_t)write_letters(ctx, folder, head == ENCODER_FILLS);
     cfg.width = ENCODER_WIDTH;
     cfg.heads = 2;
     cfg.hidden = 24;
     cfg.encoder_layers = 1;
     cfg.max_positions = ENCODER_POSITIONS;
     cfg.init_std = 0.5;
-    cfg.mlm_head = cfg.logits_bias = cfg.next_sentence = false;
-    cfg.pooler = labels > 0;
+    cfg.mlm_head = cfg.logits_bias = head == ENCODER_FILLS;
+    cfg.next_sentence = false;
+    cfg.pooler = head == ENCODER_CLASSIFIES;
+    cfg.label_tokens = head == ENCODER_CLASSIFIES_TOKENS;
     cfg.labels = labels;
     cfg.label_names = names;
     CHECK_OK(ctx, fv_params_create(ctx, &params));
@@ -62,6 +65,11 @@ void encoder_folder_write(const char *folder, int64_t labels, const char *const 
     fv_transformer_destroy(&t);
     fv_params_destroy(&params);
     fv_ctx_destroy(&ctx);
+}
+
+void encoder_folder_write(const char *folder, int64_t labels, const char *const *names)
+{
+    encoder_head_write(folder, labels > 0 ? ENCODER_CLASSIFIES : ENCODER_BARE, labels, names);
 }
 
 static void write_text(const char *folder, const char *name, const char *text)
