@@ -17,6 +17,10 @@ foreach(source IN LISTS FV_EXAMPLE_SOURCES)
     add_test(NAME example_${name} COMMAND sh -c
       [[d=$(mktemp -d) && cd "$d" && mkdir whole parts && "$0" whole parts && rm -r "$d"]]
       $<TARGET_FILE:example_${name}>)
+  elseif(name STREQUAL embed) # reads a model's folder, which this test writes
+    add_test(NAME example_${name} COMMAND fovea_tests test_encode the_example_prints_a_cosine)
+    set_tests_properties(example_${name} PROPERTIES
+      ENVIRONMENT "FV_EXAMPLES=${CMAKE_BINARY_DIR}/examples")
   else()
     add_test(NAME example_${name} COMMAND example_${name})
   endif()

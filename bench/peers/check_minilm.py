@@ -62,6 +62,20 @@ def ours(program, folder, texts):
     return np.array([[float(x) for x in line.split()] for line in done.stdout.splitlines()])
 
 
+def check_example(program, folder, model):
+    """examples/embed: the cosine of two texts, where the examples are built."""
+    import numpy as np
+    example = pathlib.Path(program).resolve().parent / "examples/embed"
+    if not example.exists():
+        return
+    pair = ["A cat sleeps.", "A kitten naps."]
+    printed = subprocess.run([str(example), folder, *pair], check=True, capture_output=True, text=True)
+    a, b = model.encode(pair)
+    cosine = float(np.dot(a, b) / np.linalg.norm(a) / np.linalg.norm(b))
+    if abs(float(printed.stdout) - cosine) > BOUND:
+        raise SystemExit(f"examples/embed prints {printed.stdout.strip()}, not {cosine:.4f}")
+
+
 def main():
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
@@ -74,7 +88,8 @@ def main():
     from sentence_transformers import SentenceTransformer, __version__
     source, texts = sentences()
     folder = str(get_model_path())
-    theirs = SentenceTransformer(folder, device="cpu").encode(texts, batch_size=8)
+    model = SentenceTransformer(folder, device="cpu")
+    theirs = model.encode(texts, batch_size=8)
     vectors = ours(sys.argv[1], folder, texts)
     if vectors.shape != theirs.shape:
         raise SystemExit(f"vectors {vectors.shape}, not {theirs.shape}")
@@ -83,6 +98,7 @@ def main():
     print(f"largest difference {off.max():.2e}, median of the texts' {np.median(off):.2e}")
     if not off.max() <= BOUND:
         raise SystemExit(f"more than {BOUND:.0e} for {texts[off.argmax()][:80]!r}")
+    check_example(sys.argv[1], folder, model)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "fovea/autograd.h"
+#include "fovea/encode.h"
 #include "fovea/generate.h"
 #include "fovea/seq2seq.h"
 #include "fovea/task.h"
@@ -238,9 +239,37 @@ static bool sentences(fv_ctx *ctx, const void *unused)
     return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
 }
 
+/* Texts through encoders of each kind. */
+static bool encoded_texts(fv_ctx *ctx, const void *unused)
+{
+    static const fv_string texts[] = {{"ab[MASK]", 8}, {"c", 1}};
+    (void)unused;
+    fv_embedder *embedder = NULL;
+    fv_classifier *classifier = NULL;
+    fv_filler *filler = NULL;
+    const fv_embeddings *vectors = NULL;
+    const fv_classifications *classes_found = NULL;
+    const fv_fillings *words = NULL;
+    if (access(folder_path("tokens"), F_OK) != 0) {
+        encoder_head_write(folder_sub("tokens"), ENCODER_CLASSIFIES_TOKENS, 2, NULL);
+        encoder_head_write(folder_sub("fills"), ENCODER_FILLS, 0, NULL);
+    }
+    fv_status status = fv_embedder_open(ctx, folder_path("fills"), FV_WEIGHT_F32, &embedder);
+    if (status == FV_OK) status = fv_embed_texts(embedder, 2, texts, &vectors);
+    fv_embedder_close(&embedder);
+    if (status == FV_OK)
+        status = fv_classifier_open(ctx, folder_path("tokens"), FV_WEIGHT_F32, &classifier);
+    if (status == FV_OK) status = fv_classify_texts(classifier, 2, texts, &classes_found);
+    fv_classifier_close(&classifier);
+    if (status == FV_OK) status = fv_filler_open(ctx, folder_path("fills"), FV_WEIGHT_F32, &filler);
+    if (status == FV_OK) status = fv_fill_masks(filler, 2, texts, 2, &words);
+    fv_filler_close(&filler);
+    return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
+}
+
 const oom_file_scenario oom_model_scenarios[] = {
     {"transformer", both_sides}, {"model folder", folder},   {"prompts", generate_from_prompts},
     {"answers", answers},        {"kept ready", kept_ready}, {"hidden words", hidden_words},
-    {"classes", classes},        {"sentences", sentences}};
+    {"classes", classes},        {"sentences", sentences},   {"encoded texts", encoded_texts}};
 const int oom_model_scenario_count =
     (int)(sizeof oom_model_scenarios / sizeof *oom_model_scenarios);
