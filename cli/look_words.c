@@ -81,11 +81,10 @@ fv_status look_words_encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *te
 /* A generated token as text, or its name if it has none. */
 static fv_status written(fv_ctx *ctx, const fv_tokenizer *tok, int64_t id, char **label)
 {
-    const int32_t one = (int32_t)id;
-    const fv_string name = fv_tokenizer_id_to_token(tok, one);
+    const fv_string name = fv_tokenizer_id_to_token(tok, id);
     fv_text text = {0};
     if (name.text) {
-        const fv_status status = fv_tokenizer_decode(ctx, tok, &one, 1, 0, &text);
+        const fv_status status = fv_tokenizer_decode(ctx, tok, &id, 1, 0, &text);
         if (status != FV_OK) return status;
     }
     if (text.bytes > 0)

@@ -60,7 +60,7 @@ typedef struct session {
     fv_tokenizer *tok;
     fv_tokenizer_encoder *enc;
     fv_text text, pair; /* of a JSON line; decoded text */
-    int32_t *ids;
+    int64_t *ids;
     size_t id_room;
 } session;
 
@@ -81,7 +81,7 @@ static void print_tokens(const session *s, const fv_encoding *e)
     for (size_t i = 0; i < e->count; i++) {
         if (i) putchar(' ');
         if (cli_flag(s->call, "ids"))
-            printf("%d", e->ids[i]);
+            printf("%lld", (long long)e->ids[i]);
         else
             cli_safe_text(stdout, fv_tokenizer_id_to_token(s->tok, e->ids[i]).text);
     }
@@ -107,7 +107,7 @@ static void print_jsonl(const fv_encoding *e, fv_string text, fv_string pair)
     char_counter counters[2] = {{.text = text}, {.text = pair}};
     fputs("{\"ids\": [", stdout);
     for (size_t i = 0; i < e->count; i++)
-        printf("%s%d", i ? ", " : "", e->ids[i]);
+        printf("%s%lld", i ? ", " : "", (long long)e->ids[i]);
     fputs("], \"offsets\": [", stdout);
     for (size_t i = 0; i < e->count; i++) {
         char_counter *c = &counters[e->sequence_ids[i]];
@@ -171,7 +171,7 @@ static int decode_line(session *s, const char *name, const fv_line *line)
             return bad_ids(name, line);
         if (count == s->id_room) {
             size_t room = s->id_room ? 2 * s->id_room : 256;
-            int32_t *bigger = realloc(s->ids, room * sizeof *bigger);
+            int64_t *bigger = realloc(s->ids, room * sizeof *bigger);
             if (!bigger) {
                 cli_error("tokenize: out of memory");
                 return CLI_FAILED;
@@ -179,7 +179,7 @@ static int decode_line(session *s, const char *name, const fv_line *line)
             s->ids = bigger;
             s->id_room = room;
         }
-        s->ids[count++] = (int32_t)id;
+        s->ids[count++] = id;
         at = end + strspn(end, " ");
     }
     unsigned flags = cli_flag(s->call, "no-specials") ? FV_TOKENIZER_SKIP_SPECIALS : 0;

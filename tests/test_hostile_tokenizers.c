@@ -348,10 +348,10 @@ static void check_call(fv_ctx *ctx, const char *what, fv_status s, double began,
 static void decode_many(fv_ctx *ctx, const fv_tokenizer *tok, const char *what)
 {
     enum { IDS = 4000 };
-    static int32_t ids[IDS];
+    static int64_t ids[IDS];
     fv_text out = {0};
     for (size_t i = 0; i < IDS; i++)
-        ids[i] = (int32_t)(i % 3 != 2);
+        ids[i] = i % 3 != 2;
     const double began = milliseconds();
     check_call(ctx, what, fv_tokenizer_decode(ctx, tok, ids, IDS, 0, &out), began, sizeof ids);
     fv_text_free(ctx, &out);

@@ -49,11 +49,11 @@ static void next_folder(const char *folder, bool target)
 static void check_plain(const fv_value *root)
 {
     const fv_value *ids = fv_value_get(root, "ids"), *plain = fv_value_get(root, "plain");
-    int32_t list[512];
+    int64_t list[512];
     fv_text out = {0};
     if (!plain || ids->count > 512) return;
     for (uint32_t i = 0; i < ids->count; i++)
-        list[i] = (int32_t)ids->as.items[i].as.integer;
+        list[i] = ids->as.items[i].as.integer;
     CHECK_OK(ctx,
              fv_tokenizer_decode(ctx, tok, list, ids->count, FV_TOKENIZER_SKIP_SPECIALS, &out));
     if (out.bytes != plain->count || (out.bytes && memcmp(out.data, plain->as.text, out.bytes)))
@@ -103,14 +103,14 @@ static void the_vocabulary_is_its_own(void)
     CHECK_EQ(fv_tokenizer_vocab_size(tok), tokens);
     CHECK_EQ(fv_tokenizer_token_to_id(tok, "</s>", 4), 0);
     CHECK_EQ(fv_tokenizer_token_to_id(tok, "<unk>", 5), 1);
-    CHECK_EQ(fv_tokenizer_token_to_id(tok, "<pad>", 5), (int32_t)tokens - 1);
+    CHECK_EQ(fv_tokenizer_token_to_id(tok, "<pad>", 5), (int64_t)tokens - 1);
     CHECK_EQ(fv_tokenizer_token_to_id(tok, "<s>", 3), -1);
-    CHECK(fv_tokenizer_id_to_token(tok, (int32_t)tokens).text == NULL);
-    CHECK(fv_tokenizer_is_special(tok, 0) && fv_tokenizer_is_special(tok, (int32_t)tokens - 1));
+    CHECK(fv_tokenizer_id_to_token(tok, (int64_t)tokens).text == NULL);
+    CHECK(fv_tokenizer_is_special(tok, 0) && fv_tokenizer_is_special(tok, (int64_t)tokens - 1));
     CHECK(!fv_tokenizer_is_special(tok, 2)); /* a language */
     fv_text out = {0};
     /* The pieces after the vocabulary are hidden: nothing to decode. */
-    CHECK_OK(ctx, fv_tokenizer_decode(ctx, tok, &(int32_t){(int32_t)tokens}, 1, 0, &out));
+    CHECK_OK(ctx, fv_tokenizer_decode(ctx, tok, &(int64_t){(int64_t)tokens}, 1, 0, &out));
     CHECK_STR(out.data, "");
     fv_text_free(ctx, &out);
     fv_tokenizer_destroy(&tok);

@@ -223,7 +223,7 @@ static void the_tokenizer_marks_texts(void)
     CHECK_OK(ctx, fv_tokenizer_encoder_create(ctx, tok, &enc));
     const fv_string a = {"the rose", 8}, b = {"is [MASK]", 9};
     CHECK_OK(ctx, fv_tokenizer_encode_pair(enc, a, b, FV_TOKENIZER_ADD_SPECIALS, &e));
-    const int32_t cls = fv_tokenizer_token_to_id(tok, "[CLS]", 5),
+    const int64_t cls = fv_tokenizer_token_to_id(tok, "[CLS]", 5),
                   sep = fv_tokenizer_token_to_id(tok, "[SEP]", 5);
     CHECK(e.count > 5 && e.ids[0] == cls && e.ids[e.count - 1] == sep);
     CHECK_EQ(e.ids[e.count - 2], fv_tokenizer_token_to_id(tok, "[MASK]", 6));

@@ -198,7 +198,8 @@ static void merges_in_order(void)
         CHECK_STR(token.text ? token.text : "(none)", want[i]);
     }
     CHECK(fv_tokenizer_id_to_token(made, 9).text == NULL &&
-          fv_tokenizer_id_to_token(made, -1).text == NULL);
+          fv_tokenizer_id_to_token(made, -1).text == NULL &&
+          fv_tokenizer_id_to_token(made, (int64_t)1 << 32).text == NULL);
     fv_tokenizer_trainer_destroy(&trainer);
     fv_tokenizer_destroy(&made);
 }
@@ -265,7 +266,7 @@ static void long_and_short_pieces_agree(void)
             text[i] = state >> 28 < 9 ? 'a' : 'b';
         }
         /* The plain way: the first of the lowest ranks, again and again. */
-        int32_t ids[200];
+        int64_t ids[200];
         size_t count = n;
         static const int32_t merges[][3] = {{0, 0, 2}, {0, 1, 3}, {2, 1, 4},
                                             {1, 0, 5}, {2, 2, 6}, {3, 3, 7}};
@@ -544,7 +545,7 @@ static void refused_texts(void)
     CHECK_EQ(e.count, 2);
     CHECK_OK(ctx, fv_tokenizer_encode(with, "", 0, FV_TOKENIZER_ADD_SPECIALS, &e));
     CHECK_EQ(e.count, 0);
-    CHECK_EQ(fv_tokenizer_decode(ctx, made, (int32_t[]){-1}, 1, 0, &out), FV_ERR_INDEX);
+    CHECK_EQ(fv_tokenizer_decode(ctx, made, (int64_t[]){-1}, 1, 0, &out), FV_ERR_INDEX);
     CHECK_OK(ctx, fv_tokenizer_decode(ctx, made, NULL, 0, 0, &out));
     CHECK_STR(out.data, "");
     fv_text_free(ctx, &out);

@@ -170,7 +170,10 @@ static uint32_t add_ids(fv_tokenizer_encoder *enc, const char *text, size_t byte
     static const int32_t end = -1;
     fv_encoding e = {.struct_size = sizeof e};
     CHECK_OK(ctx, fv_tokenizer_encode(enc, text, bytes, 0, &e));
-    if (e.count) sum = fv_crc_add(&crc, sum, e.ids, e.count * sizeof *e.ids);
+    for (size_t i = 0; i < e.count; i++) {
+        const int32_t id = (int32_t)e.ids[i]; /* the digests are of 32-bit numbers */
+        sum = fv_crc_add(&crc, sum, &id, sizeof id);
+    }
     return fv_crc_add(&crc, sum, &end, sizeof end);
 }
 

@@ -172,13 +172,13 @@ static void ids_without_a_token(void)
         warnings = 0;
         CHECK_EQ(fv_ctx_create(&cfg, &own), FV_OK);
         CHECK_OK(own, fv_tokenizer_parse(own, "t.json", files[i], strlen(files[i]), &made));
-        CHECK_OK(own, fv_tokenizer_decode(own, made, (int32_t[]){0, 7, 3, 0}, 4, 0, &out));
+        CHECK_OK(own, fv_tokenizer_decode(own, made, (int64_t[]){0, 7, 3, 0}, 4, 0, &out));
         CHECK_STR(out.data, i == 0 ? "a a" : "aa");
-        CHECK_OK(own, fv_tokenizer_decode(own, made, (int32_t[]){1000000, 0}, 2, 0, &out));
+        CHECK_OK(own, fv_tokenizer_decode(own, made, (int64_t[]){1000000, 0}, 2, 0, &out));
         CHECK_STR(out.data, "a");
         CHECK_EQ(warnings, 1);
         CHECK(strstr(warning, "t.json: no token has id 7"));
-        CHECK_EQ(fv_tokenizer_decode(own, made, (int32_t[]){-1}, 1, 0, &out), FV_ERR_INDEX);
+        CHECK_EQ(fv_tokenizer_decode(own, made, (int64_t[]){-1}, 1, 0, &out), FV_ERR_INDEX);
         fv_text_free(own, &out);
         fv_tokenizer_destroy(&made);
         fv_ctx_destroy(&own);

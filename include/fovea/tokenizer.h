@@ -8,7 +8,7 @@
  *     fv_encoding e = {.struct_size = sizeof e};
  *     s = fv_tokenizer_encode(enc, "Hello, world!", 13, FV_TOKENIZER_ADD_SPECIALS, &e);
  *     for (size_t i = 0; i < e.count; i++)
- *         printf("%d at bytes %u to %u\n", e.ids[i], e.offsets[i].begin, e.offsets[i].end);
+ *         printf("%" PRId64 ": from byte %u\n", e.ids[i], e.offsets[i].begin);
  *     fv_text out = {0};
  *     s = fv_tokenizer_decode(ctx, tok, e.ids, e.count, FV_TOKENIZER_SKIP_SPECIALS, &out);
  *
@@ -125,14 +125,14 @@ FV_API size_t fv_tokenizer_vocab_size(const fv_tokenizer *tok);
 /*
  * The id of a token as spelled in the file, or -1.
  *
- *     const int32_t mask = fv_tokenizer_token_to_id(tok, "[MASK]", 6);
+ *     const int64_t mask = fv_tokenizer_token_to_id(tok, "[MASK]", 6);
  *     bool hidden = mask >= 0 && fv_tokenizer_is_special(tok, mask);   // left out of decoded text
  */
-FV_API int32_t fv_tokenizer_token_to_id(const fv_tokenizer *tok, const char *token, size_t bytes);
+FV_API int64_t fv_tokenizer_token_to_id(const fv_tokenizer *tok, const char *token, size_t bytes);
 /* The token of an id; its text is NULL if there is none. */
-FV_API fv_string fv_tokenizer_id_to_token(const fv_tokenizer *tok, int32_t id);
+FV_API fv_string fv_tokenizer_id_to_token(const fv_tokenizer *tok, int64_t id);
 /* True for special tokens such as "<s>" or "[CLS]". */
-FV_API bool fv_tokenizer_is_special(const fv_tokenizer *tok, int32_t id);
+FV_API bool fv_tokenizer_is_special(const fv_tokenizer *tok, int64_t id);
 
 /* ---- encoding -------------------------------------------------------------------- */
 
@@ -148,7 +148,7 @@ typedef struct fv_token_span {
 typedef struct fv_encoding {
     size_t struct_size; /* set by the caller */
     size_t count;
-    const int32_t *ids;
+    const int64_t *ids;
     const fv_token_span *offsets;       /* into the text or the pair */
     const uint8_t *sequence_ids;        /* 0: token of the text, 1: of the pair */
     const uint8_t *type_ids;            /* from the post-processor; without one, the sequence id */
@@ -177,7 +177,7 @@ enum { FV_TOKENIZER_SKIP_SPECIALS = 1 };
 /* Bytes that are not UTF-8 become U+FFFD. Ids without a token are left out, as in Hugging Face; the
  * first in a context gives a warning. Fails: INDEX (a negative id), LIMIT, MEMORY. */
 FV_API FV_MUST_USE fv_status fv_tokenizer_decode(fv_ctx *ctx, const fv_tokenizer *tok,
-                                                 const int32_t *ids, size_t count, unsigned flags,
+                                                 const int64_t *ids, size_t count, unsigned flags,
                                                  fv_text *out);
 
 /* ---- training -------------------------------------------------------------------- */

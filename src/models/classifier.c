@@ -76,7 +76,7 @@ static fv_status classify(fv_text_encoder *base, void *user, int64_t first,
         fv_text_encoder_grow(base, c->rows, c->found.count, &c->capacity, rows, sizeof *c->rows);
     if (!c->rows) return FV_ERR_MEMORY;
     for (int64_t i = 0; i < rows; i++) {
-        const int32_t id = c->of_tokens ? (int32_t)tokens->tokens[0][i] : 0;
+        const int64_t id = c->of_tokens ? tokens->tokens[0][i] : 0;
         if (c->of_tokens && fv_tokenizer_is_special(base->tok, id)) continue;
         const char *token = c->of_tokens ? fv_tokenizer_id_to_token(base->tok, id).text : NULL;
         c->rows[c->found.count++] =

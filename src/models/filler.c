@@ -52,10 +52,10 @@ static fv_status fill(fv_filler *f, const fv_sequences *tokens, int64_t at, int6
 {
     fv_text_encoder *e = &f->base;
     const size_t length = (size_t)tokens->length[0];
-    int32_t *ids = fv_arena_array(&e->tokens, length, sizeof *ids);
+    int64_t *ids = fv_arena_array(&e->tokens, length, sizeof *ids);
     FV_RETURN_IF(!ids, e->ctx, FV_ERR_MEMORY, "no memory for a text of %zu tokens", length);
     for (size_t i = 0; i < length; i++)
-        ids[i] = (int32_t)((int64_t)i == at ? id : tokens->tokens[0][i]);
+        ids[i] = (int64_t)i == at ? id : tokens->tokens[0][i];
     fv_text text = {0};
     FV_TRY(fv_tokenizer_decode(e->ctx, e->tok, ids, length, FV_TOKENIZER_SKIP_SPECIALS, &text));
     *out = fv_arena_text(&e->results, text.data ? text.data : "", text.data ? text.bytes : 0);
@@ -77,7 +77,7 @@ static fv_status add_rows(fv_filler *f, int64_t text, const fv_sequences *tokens
                             .position = at,
                             .id = ids[i],
                             .p = (double)p[i],
-                            .token = fv_tokenizer_id_to_token(f->base.tok, (int32_t)ids[i]).text};
+                            .token = fv_tokenizer_id_to_token(f->base.tok, ids[i]).text};
         FV_TRY(fill(f, tokens, at, ids[i], &row->filled));
     }
     return FV_OK;

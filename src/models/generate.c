@@ -261,15 +261,12 @@ static fv_status add_result(run *r, fv_generated *g, int64_t text, const fv_outp
     fv_ctx *ctx = r->ctx;
     const size_t count = (size_t)o->count;
     int64_t *tokens = fv_arena_array(&g->arena, count, sizeof *tokens);
-    int32_t *ids = fv_arena_array(&g->arena, count, sizeof *ids);
-    FV_RETURN_IF(!tokens || !ids, ctx, FV_ERR_MEMORY, "generate: no memory for a result");
-    for (size_t i = 0; i < count; i++) {
+    FV_RETURN_IF(!tokens, ctx, FV_ERR_MEMORY, "generate: no memory for a result");
+    for (size_t i = 0; i < count; i++)
         tokens[i] = o->tokens[i];
-        ids[i] = (int32_t)o->tokens[i];
-    }
     fv_text text_of = {0};
     bool stopped = false;
-    FV_TRY(fv_decode_until_stop(ctx, r->stream.tok, r->cfg, ids, o->count, &text_of, &stopped));
+    FV_TRY(fv_decode_until_stop(ctx, r->stream.tok, r->cfg, tokens, o->count, &text_of, &stopped));
     const size_t bytes = text_of.data ? text_of.bytes : 0;
     const char *copy = fv_arena_text(&g->arena, bytes ? text_of.data : "", bytes);
     fv_text_free(ctx, &text_of);
@@ -334,7 +331,7 @@ static void free_stream_outputs(run *r)
          i++)
         if (stream->outputs[i].ids)
             fv_mem_free(&r->ctx->mem, stream->outputs[i].ids,
-                        (size_t)stream->outputs[i].capacity * sizeof(int32_t));
+                        (size_t)stream->outputs[i].capacity * sizeof *stream->outputs[i].ids);
 }
 
 fv_status fv_generate_tokens(fv_cache *cache, const fv_tokenizer *tok, const fv_sequences *prompts,

@@ -19,7 +19,7 @@ struct fv_generated {
 
 /* The tokens of one output so far, and how much of their text was passed to on_text. */
 typedef struct fv_stream_output {
-    int32_t *ids;
+    int64_t *ids;
     int64_t count, capacity;
     size_t reported; /* bytes passed to on_text */
     bool stopped;
@@ -44,6 +44,6 @@ fv_status fv_text_stream_flush(fv_text_stream *stream, int64_t texts);
 
 /* The text of tokens; a stop text and what follows it are cut off, and *stopped says so. */
 fv_status fv_decode_until_stop(fv_ctx *ctx, const fv_tokenizer *tok, const fv_generate_config *cfg,
-                               const int32_t *ids, int64_t count, fv_text *text, bool *stopped);
+                               const int64_t *ids, int64_t count, fv_text *text, bool *stopped);
 
 #endif

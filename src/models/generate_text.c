@@ -18,7 +18,7 @@ static size_t first_stop(const fv_generate_config *cfg, const char *text, size_t
 }
 
 fv_status fv_decode_until_stop(fv_ctx *ctx, const fv_tokenizer *tok, const fv_generate_config *cfg,
-                               const int32_t *ids, int64_t count, fv_text *text, bool *stopped)
+                               const int64_t *ids, int64_t count, fv_text *text, bool *stopped)
 {
     *stopped = false;
     if (!tok) return FV_OK;
@@ -52,14 +52,14 @@ static bool append(fv_text_stream *stream, fv_stream_output *o, int64_t token)
 {
     if (o->count == o->capacity) {
         int64_t capacity = o->capacity ? 2 * o->capacity : 64;
-        int32_t *larger = fv_mem_alloc(&stream->ctx->mem, (size_t)capacity * sizeof *larger);
+        int64_t *larger = fv_mem_alloc(&stream->ctx->mem, (size_t)capacity * sizeof *larger);
         if (!larger) return false;
         if (o->count) memcpy(larger, o->ids, (size_t)o->count * sizeof *larger);
         if (o->ids) fv_mem_free(&stream->ctx->mem, o->ids, (size_t)o->capacity * sizeof *o->ids);
         o->ids = larger;
         o->capacity = capacity;
     }
-    o->ids[o->count++] = (int32_t)token;
+    o->ids[o->count++] = token;
     return true;
 }
 

@@ -48,9 +48,8 @@ const fv_translation *fv_translations_get(const fv_translations *all, int64_t so
 static fv_status spell(fv_ctx *ctx, const fv_tokenizer *tok, int64_t id, fv_arena *arena,
                        const char **out)
 {
-    const int32_t one = (int32_t)id;
     fv_text text = {0};
-    FV_TRY(fv_tokenizer_decode(ctx, tok, &one, 1, 0, &text));
+    FV_TRY(fv_tokenizer_decode(ctx, tok, &id, 1, 0, &text));
     const char *from = text.data ? text.data : "";
     size_t bytes = text.data ? text.bytes : 0;
     for (; bytes > 1 && *from == ' '; from++)
@@ -83,10 +82,11 @@ static int64_t strongest(const fv_translation_parts *p, int64_t t)
 }
 
 /* Decodes runs of known tokens, and copies source words in place of unknown tokens. */
-static fv_status text_with_replacements(fv_model *t, const fv_translation_parts *p,
-                                        const int32_t *ids, fv_arena *arena, const char **out)
+static fv_status text_with_replacements(fv_model *t, const fv_translation_parts *p, fv_arena *arena,
+                                        const char **out)
 {
     fv_ctx *ctx = t->ctx;
+    const int64_t *ids = p->target;
     char *text = fv_arena_text(arena, "", 0);
     FV_RETURN_IF(!text, ctx, FV_ERR_MEMORY, "no memory for a translation");
     size_t length = 0;
@@ -121,7 +121,7 @@ static fv_status text_with_replacements(fv_model *t, const fv_translation_parts 
     return FV_OK;
 }
 
-static fv_status plain_text(fv_model *t, const int32_t *ids, int64_t count, fv_arena *arena,
+static fv_status plain_text(fv_model *t, const int64_t *ids, int64_t count, fv_arena *arena,
                             const char **out)
 {
     fv_text text = {0};
@@ -156,17 +156,13 @@ fv_status fv_translations_put(fv_model *t, fv_translations *all, int64_t source,
                           .ended = p->ended,
                           .source_count = p->source_count,
                           .target_count = p->target_count};
-    int32_t *ids = fv_arena_array(arena, (size_t)p->target_count, sizeof *ids);
-    FV_RETURN_IF(!ids, ctx, FV_ERR_MEMORY, "no memory for a translation");
     bool unknown = false;
-    for (int64_t i = 0; i < p->target_count; i++) {
-        ids[i] = (int32_t)p->target[i];
+    for (int64_t i = 0; i < p->target_count; i++)
         unknown = unknown || p->target[i] == t->unknown;
-    }
     if (p->replace_unknown && unknown && p->weights)
-        FV_TRY(text_with_replacements(t, p, ids, arena, &out.text));
+        FV_TRY(text_with_replacements(t, p, arena, &out.text));
     else
-        FV_TRY(plain_text(t, ids, p->target_count, arena, &out.text));
+        FV_TRY(plain_text(t, p->target, p->target_count, arena, &out.text));
     if (p->weights) {
         FV_TRY(
             spell_all(ctx, t->spec.source, p->source_count, p->source, arena, &out.source_tokens));

@@ -56,7 +56,7 @@ static fv_status put_normal(decoding *d, fv_string s, uint8_t kind)
     return FV_OK;
 }
 
-static fv_status put_piece(decoding *d, int32_t id)
+static fv_status put_piece(decoding *d, int64_t id)
 {
     const fv_string token = fv_tokenizer_id_to_token(d->tok, id);
     if (!token.text) return fv_decode_missing(d->ctx, d->tok, id);
@@ -74,7 +74,7 @@ static fv_status put_piece(decoding *d, int32_t id)
     return put_normal(d, token, kind);
 }
 
-static fv_status put_special(decoding *d, int32_t id)
+static fv_status put_special(decoding *d, int64_t id)
 {
     const fv_string token = fv_tokenizer_id_to_token(d->tok, id);
     FV_TRY(end_bytes(d));
@@ -104,7 +104,7 @@ static fv_string stripped(const fv_text *text)
     return (fv_string){text->data + begin, end - begin};
 }
 
-fv_status fv_decode_sentencepiece(fv_ctx *ctx, const fv_tokenizer *tok, const int32_t *ids,
+fv_status fv_decode_sentencepiece(fv_ctx *ctx, const fv_tokenizer *tok, const int64_t *ids,
                                   size_t count, unsigned flags, fv_text *out)
 {
     fv_text made = {0};

@@ -34,30 +34,30 @@ size_t fv_tokenizer_vocab_size(const fv_tokenizer *tok)
     return fv_token_model_is_marian(&tok->model) ? (size_t)tok->model.visible_ids : tok->vocab.size;
 }
 
-int32_t fv_tokenizer_token_to_id(const fv_tokenizer *tok, const char *token, size_t bytes)
+int64_t fv_tokenizer_token_to_id(const fv_tokenizer *tok, const char *token, size_t bytes)
 {
     const int32_t id = fv_vocab_find(&tok->vocab, token, bytes);
     return id < tok->model.visible_ids ? id : -1;
 }
 
-fv_string fv_tokenizer_id_to_token(const fv_tokenizer *tok, int32_t id)
+fv_string fv_tokenizer_id_to_token(const fv_tokenizer *tok, int64_t id)
 {
     if (id < 0 || (size_t)id >= fv_tokenizer_vocab_size(tok)) return (fv_string){0};
     return tok->vocab.tokens[id];
 }
 
-static bool has_flag(const fv_tokenizer *tok, int32_t id, fv_token_flag flag)
+static bool has_flag(const fv_tokenizer *tok, int64_t id, fv_token_flag flag)
 {
     /* While the file is being read there are no flags yet, and no added tokens. */
     return tok->flags && id >= 0 && (size_t)id < tok->vocab.size && (tok->flags[id] & flag);
 }
 
-bool fv_tokenizer_is_special(const fv_tokenizer *tok, int32_t id)
+bool fv_tokenizer_is_special(const fv_tokenizer *tok, int64_t id)
 {
     return has_flag(tok, id, FV_TOKEN_SPECIAL);
 }
 
-fv_string fv_token_spelling(const fv_tokenizer *tok, int32_t id)
+fv_string fv_token_spelling(const fv_tokenizer *tok, int64_t id)
 {
     if (has_flag(tok, id, FV_TOKEN_NORMALIZED)) return tok->added[tok->added_by_id[id]].content;
     return fv_tokenizer_id_to_token(tok, id);

@@ -300,19 +300,19 @@ static fv_status run_step(decoding *d, const fv_token_decoder *step)
 
 /* ---- entry point ----------------------------------------------------------------- */
 
-fv_status fv_decode_missing(fv_ctx *ctx, const fv_tokenizer *tok, int32_t id)
+fv_status fv_decode_missing(fv_ctx *ctx, const fv_tokenizer *tok, int64_t id)
 {
-    FV_RETURN_IF(id < 0, ctx, FV_ERR_INDEX, "tokenizer: unknown token id %d", id);
+    FV_RETURN_IF(id < 0, ctx, FV_ERR_INDEX, "tokenizer: unknown token id %lld", (long long)id);
     if (!ctx->warned_of_missing_token)
         fv_report(ctx, FV_LOG_WARN,
-                  "%.150s: no token has id %d (the vocabulary has %zu): such ids are left out",
-                  tok->name, id, fv_tokenizer_vocab_size(tok));
+                  "%.150s: no token has id %lld (the vocabulary has %zu): such ids are left out",
+                  tok->name, (long long)id, fv_tokenizer_vocab_size(tok));
     ctx->warned_of_missing_token = true;
     return FV_OK;
 }
 
 fv_status fv_decode_begin(fv_text_budget *budget, fv_ctx *ctx, const fv_tokenizer *tok,
-                          const int32_t *ids, size_t count)
+                          const int64_t *ids, size_t count)
 {
     size_t bytes = 0;
     fv_text_budget_begin_decoding(budget, ctx, tok->name, count, 0);
@@ -325,7 +325,7 @@ fv_status fv_decode_begin(fv_text_budget *budget, fv_ctx *ctx, const fv_tokenize
     return FV_OK;
 }
 
-static fv_status decode(decoding *d, const fv_tokenizer *tok, const int32_t *ids, size_t count,
+static fv_status decode(decoding *d, const fv_tokenizer *tok, const int64_t *ids, size_t count,
                         unsigned flags)
 {
     FV_TRY(fv_decode_begin(&d->budget, d->ctx, tok, ids, count));
@@ -347,7 +347,7 @@ static fv_status decode(decoding *d, const fv_tokenizer *tok, const int32_t *ids
     return FV_OK;
 }
 
-fv_status fv_tokenizer_decode(fv_ctx *ctx, const fv_tokenizer *tok, const int32_t *ids,
+fv_status fv_tokenizer_decode(fv_ctx *ctx, const fv_tokenizer *tok, const int64_t *ids,
                               size_t count, unsigned flags, fv_text *out)
 {
     if (tok->decoder_count && tok->decoders[0].kind == FV_TOKEN_DECODER_SENTENCEPIECE)

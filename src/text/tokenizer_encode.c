@@ -43,7 +43,7 @@ fv_status fv_tokenizer_encoder_create(fv_ctx *ctx, const fv_tokenizer *tok,
     return FV_OK;
 }
 
-enum { TOKEN_BYTES = sizeof(fv_token_span) + sizeof(int32_t) + 3 };
+enum { TOKEN_BYTES = sizeof(fv_token_span) + sizeof(int64_t) + 3 };
 
 static void free_list(fv_mem *mem, fv_token_list *l)
 {
@@ -87,7 +87,7 @@ static fv_status reserve(fv_tokenizer_encoder *enc, fv_token_list *l, size_t mor
     fv_token_list new = {.count = l->count, .room = room + LEAST};
     new.spans = fv_mem_alloc(mem, bytes);
     FV_RETURN_IF(!new.spans, enc->ctx, FV_ERR_MEMORY, "tokenizer: out of memory");
-    new.ids = (int32_t *)(void *)(new.spans + new.room);
+    new.ids = (int64_t *)(void *)(new.spans + new.room);
     new.types = (uint8_t *)(new.ids + new.room);
     new.specials = new.types + new.room;
     new.sequences = new.specials + new.room;
@@ -106,7 +106,7 @@ static fv_status reserve(fv_tokenizer_encoder *enc, fv_token_list *l, size_t mor
 /* Where a token in a list comes from. */
 enum { FROM_MODEL, FROM_TEMPLATE, FROM_TEXT };
 
-static fv_status put_token(fv_tokenizer_encoder *enc, fv_token_list *l, int32_t id,
+static fv_status put_token(fv_tokenizer_encoder *enc, fv_token_list *l, int64_t id,
                            fv_token_span span, uint8_t type, uint8_t source)
 {
     if (l->count == l->room) FV_TRY(reserve(enc, l, 1));
@@ -269,7 +269,7 @@ static fv_status encode_pieces(fv_tokenizer_encoder *enc, fv_token_list *list)
 static fv_status encode_language(fv_tokenizer_encoder *enc, const char *text, size_t bytes,
                                  size_t base, fv_token_list *list)
 {
-    const int32_t id = fv_tokenizer_token_to_id(enc->tok, text, bytes);
+    const int64_t id = fv_tokenizer_token_to_id(enc->tok, text, bytes);
     const fv_token_span span = {(uint32_t)base, (uint32_t)(base + bytes)};
     return put_token(enc, list, id >= 0 ? id : enc->tok->model.unk, span, 0, FROM_TEXT);
 }

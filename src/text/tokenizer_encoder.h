@@ -53,7 +53,7 @@ typedef struct fv_lattice_node {
 /* Five arrays of equal length in one block, which begins at `spans`. */
 typedef struct fv_token_list {
     fv_token_span *spans;
-    int32_t *ids;
+    int64_t *ids;
     uint8_t *types, *specials, *sequences;
     size_t count, room;
 } fv_token_list;

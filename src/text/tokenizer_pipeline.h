@@ -241,19 +241,19 @@ int32_t fv_token_model_find(const fv_tokenizer *tok, const char *text, size_t by
 /* The value of "<0x41>", or -1. */
 int fv_fallback_byte(fv_string token);
 
-fv_status fv_decode_sentencepiece(fv_ctx *ctx, const fv_tokenizer *tok, const int32_t *ids,
+fv_status fv_decode_sentencepiece(fv_ctx *ctx, const fv_tokenizer *tok, const int64_t *ids,
                                   size_t count, unsigned flags, fv_text *out);
 
 /* Starts the budget of decoding these ids. Fails: LIMIT (they spell too much). */
 fv_status fv_decode_begin(fv_text_budget *budget, fv_ctx *ctx, const fv_tokenizer *tok,
-                          const int32_t *ids, size_t count);
+                          const int64_t *ids, size_t count);
 /* Handles an id without a token: as in Hugging Face it decodes to nothing, since a model may have
  * more outputs than its tokenizer has tokens. The first one in a context gives a warning. Fails:
  * INDEX (negative). */
-fv_status fv_decode_missing(fv_ctx *ctx, const fv_tokenizer *tok, int32_t id);
+fv_status fv_decode_missing(fv_ctx *ctx, const fv_tokenizer *tok, int64_t id);
 
 /* The text a token decodes to; for an added token this is the normalized content. */
-fv_string fv_token_spelling(const fv_tokenizer *tok, int32_t id);
+fv_string fv_token_spelling(const fv_tokenizer *tok, int64_t id);
 
 /* Length of the longest user-defined SentencePiece piece that `text` begins with; 0: none. Adds the
  * steps it took. */

@@ -38,7 +38,7 @@ static uint32_t chars_before(fv_string text, uint32_t byte)
 static int64_t int_at(const fv_value *array, uint32_t i) { return array->as.items[i].as.integer; }
 
 /* A piece of unknown text is that text, and not the token's. */
-static bool same_piece(const tokens_with *with, int32_t id, const fv_value *piece)
+static bool same_piece(const tokens_with *with, int64_t id, const fv_value *piece)
 {
     fv_string token = fv_tokenizer_id_to_token(with->tok, id);
     if (fv_tokenizer_is_special(with->tok, id)) return true;

@@ -63,7 +63,7 @@ typedef struct fv_text_task {
     fv_text_goal goal;
     const fv_generated_set *made; /* data.made; NULL: files */
     fv_tokenizer *tokenizer;      /* the model's, once there is one */
-    int32_t cls, sep, mask;       /* tokens of encoders */
+    int64_t cls, sep, mask;       /* tokens of encoders */
     fv_vocab labels;              /* classes by name */
     const char **label_names;
     char report[96];

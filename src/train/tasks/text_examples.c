@@ -84,8 +84,7 @@ static int64_t a_word(const fv_text_task *run, uint32_t draw)
 {
     const int64_t size = (int64_t)fv_tokenizer_vocab_size(run->tokenizer);
     int64_t id = (int64_t)(draw % (uint64_t)size);
-    for (int64_t tries = 0; tries < size && fv_tokenizer_is_special(run->tokenizer, (int32_t)id);
-         tries++)
+    for (int64_t tries = 0; tries < size && fv_tokenizer_is_special(run->tokenizer, id); tries++)
         id = (id + 1) % size;
     return id;
 }
@@ -108,7 +107,7 @@ static void hide(fv_text_task *run, example *e, uint64_t key, uint64_t row, int6
     uint32_t r[4];
     for (int64_t t = 0; t < e->length; t++) {
         fv_rng_draw(key, row, (uint64_t)t + 1, r);
-        const bool mark = fv_tokenizer_is_special(run->tokenizer, (int32_t)e->ids[t]);
+        const bool mark = fv_tokenizer_is_special(run->tokenizer, e->ids[t]);
         if (!mark && fv_rng_unit(r[0]) < HIDDEN) hide_one(run, e, t, r);
     }
     if (run->masked > before) return;

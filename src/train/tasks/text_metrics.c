@@ -117,20 +117,14 @@ static fv_status add_sample(const fv_text_task *run, int64_t i, int64_t predicte
     fv_ctx *ctx = run->ctx;
     fv_text text = {0};
     const fv_text_piece *piece = &run->part[FV_TEXT_VALID].pieces[i];
-    fv_arena arena;
-    fv_arena_init(&arena, &ctx->mem);
-    int32_t *ids = fv_arena_array(&arena, (size_t)piece->length, sizeof *ids);
-    fv_status status = ids ? FV_OK : fv_fail(ctx, FV_ERR_MEMORY, "no memory for a sample");
-    for (int64_t t = 0; ids && t < piece->length; t++)
-        ids[t] = (int32_t)run->part[FV_TEXT_VALID].tokens[piece->at + t];
-    if (status == FV_OK)
-        status = fv_tokenizer_decode(ctx, run->tokenizer, ids, (size_t)piece->length, 0, &text);
+    const int64_t *ids = run->part[FV_TEXT_VALID].tokens + piece->at;
+    fv_status status =
+        fv_tokenizer_decode(ctx, run->tokenizer, ids, (size_t)piece->length, 0, &text);
     if (status == FV_OK) status = add_line(ctx, out, "text        ", text.data ? text.data : "");
     if (status == FV_OK)
         status = add_line(ctx, out, "class       ", run->label_names[piece->label]);
     if (status == FV_OK) status = add_line(ctx, out, "prediction  ", run->label_names[predicted]);
     fv_text_free(ctx, &text);
-    fv_arena_free(&arena);
     return status;
 }
 

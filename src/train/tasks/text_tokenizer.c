@@ -52,7 +52,7 @@ fv_status fv_text_tokenizer(fv_text_task *run)
     if (run->goal == FV_TEXT_LANGUAGE) return FV_OK;
     const struct {
         const char *name;
-        int32_t *id;
+        int64_t *id;
     } marks[] = {{"[CLS]", &run->cls}, {"[SEP]", &run->sep}, {"[MASK]", &run->mask}};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         *marks[i].id =
