@@ -50,8 +50,18 @@ macro(fovea_optional package target flag)
 endmacro()
 fovea_optional(ZLIB ZLIB::ZLIB -lz)                 # deflated .npz archives, .gz texts
 fovea_optional(LibLZMA LibLZMA::LibLZMA -llzma)     # .xz texts
-fovea_optional(Freetype Freetype::Freetype -lfreetype)    # font files for PNG pictures: both are needed
-fovea_optional(harfbuzz harfbuzz::harfbuzz -lharfbuzz)
+
+# Font files for PNG pictures: the headers of FreeType and HarfBuzz are needed here, the libraries only
+# by a program that draws with a font file, which loads them then.
+if(NOT FV_MINIMAL)
+  find_path(FV_FREETYPE_HEADERS ft2build.h PATH_SUFFIXES freetype2)
+  find_path(FV_HARFBUZZ_HEADERS hb-ft.h PATH_SUFFIXES harfbuzz)
+  if(FV_FREETYPE_HEADERS AND FV_HARFBUZZ_HEADERS)
+    list(APPEND FV_OPTIONAL_DEFINITIONS FV_HAVE_FONTS)
+    set_source_files_properties(src/look/font_file.c PROPERTIES
+      INCLUDE_DIRECTORIES "${FV_FREETYPE_HEADERS};${FV_HARFBUZZ_HEADERS}")
+  endif()
+endif()
 
 # -ffp-contract=off: a sum and a product are fused only where the source says fma.
 set(FV_COMPILE_OPTIONS -Wall -Wextra -Wconversion -Wvla -Walloca -Wshadow -Wstrict-prototypes

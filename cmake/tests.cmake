@@ -93,8 +93,7 @@ fovea_script_test(callers unit tools/check-callers)
 fovea_script_test(callers_planted unit tools/check-callers --self-test)
 if(NOT FV_TEST_ONLY)
   fovea_script_test(symbols unit tools/scan-symbols ${CMAKE_BINARY_DIR})
-  fovea_script_test(hardening unit tools/check-hardening ${CMAKE_BINARY_DIR} libz liblzma libfreetype
-    libharfbuzz)
+  fovea_script_test(hardening unit tools/check-hardening ${CMAKE_BINARY_DIR} libz liblzma)
   fovea_script_test(commands unit tools/check-commands ${CMAKE_BINARY_DIR})
   set_tests_properties(commands PROPERTIES COST 90) # as long as the longest tests
   fovea_script_test(install_cmake install tests/outside/run cmake ${CMAKE_BINARY_DIR})

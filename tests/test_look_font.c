@@ -107,7 +107,7 @@ static int ink_of(const char *label, const char *font)
     return ink;
 }
 
-#if defined FV_HAVE_Freetype && defined FV_HAVE_harfbuzz
+#ifdef FV_HAVE_FONTS
 
 /* Labels are 12 pixels high, in a picture of twice the size: boxes of 24 x 16.8 pixels. */
 static void glyphs_come_from_the_file(void)

@@ -3,8 +3,9 @@
 #include "look/display_text.h"
 #include "look/font.h"
 
-#if defined FV_HAVE_Freetype && defined FV_HAVE_harfbuzz
+#ifdef FV_HAVE_FONTS
 
+#include <dlfcn.h>
 #include <hb-ft.h>
 #include <math.h>
 #include <string.h>
@@ -14,8 +15,43 @@
 
 #include "io/file.h"
 
+/* The functions of the two libraries that are used here. */
+#define FREETYPE_FUNCTIONS(X)                                                                      \
+    X(FT_Done_Face)                                                                                \
+    X(FT_Done_FreeType)                                                                            \
+    X(FT_Get_Char_Index)                                                                           \
+    X(FT_Init_FreeType)                                                                            \
+    X(FT_Load_Glyph)                                                                               \
+    X(FT_New_Memory_Face)                                                                          \
+    X(FT_Render_Glyph)                                                                             \
+    X(FT_Set_Char_Size)                                                                            \
+    X(FT_Set_Transform)
+#define HARFBUZZ_FUNCTIONS(X)                                                                      \
+    X(hb_buffer_add)                                                                               \
+    X(hb_buffer_allocation_successful)                                                             \
+    X(hb_buffer_create)                                                                            \
+    X(hb_buffer_destroy)                                                                           \
+    X(hb_buffer_get_glyph_infos)                                                                   \
+    X(hb_buffer_get_glyph_positions)                                                               \
+    X(hb_buffer_guess_segment_properties)                                                          \
+    X(hb_buffer_reset)                                                                             \
+    X(hb_buffer_set_content_type)                                                                  \
+    X(hb_font_destroy)                                                                             \
+    X(hb_ft_font_changed)                                                                          \
+    X(hb_ft_font_create_referenced)                                                                \
+    X(hb_ft_font_set_load_flags)                                                                   \
+    X(hb_shape)
+
+typedef struct font_api {
+#define POINTER(name) __typeof__(&name) name;
+    FREETYPE_FUNCTIONS(POINTER)
+    HARFBUZZ_FUNCTIONS(POINTER)
+#undef POINTER
+} font_api;
+
 struct fv_font_file {
     fv_ctx *ctx;
+    font_api api;
     FT_Library library;
     FT_Face face;
     hb_font_t *font;
@@ -25,15 +61,43 @@ struct fv_font_file {
     size_t bytes;
 };
 
+/* A function of an open library; false: it has none of that name. */
+static bool find(void *library, const char *name, void *function)
+{
+    void *found = library ? dlsym(library, name) : NULL;
+    memcpy(function, &found, sizeof found);
+    return found != NULL;
+}
+
+/* Loads the libraries now, so that only a program that draws with a font file needs them. They stay
+ * loaded: both keep data of their own. */
+static fv_status load_libraries(fv_font_file *f, const char *path)
+{
+    void *freetype = dlopen("libfreetype.so.6", RTLD_NOW | RTLD_LOCAL);
+    void *harfbuzz = freetype ? dlopen("libharfbuzz.so.0", RTLD_NOW | RTLD_LOCAL) : NULL;
+    bool complete = true;
+#define FIND(name) complete = find(freetype, #name, &f->api.name) && complete;
+    FREETYPE_FUNCTIONS(FIND)
+#undef FIND
+#define FIND(name) complete = find(harfbuzz, #name, &f->api.name) && complete;
+    HARFBUZZ_FUNCTIONS(FIND)
+#undef FIND
+    FV_RETURN_IF(!complete, f->ctx, FV_ERR_UNSUPPORTED,
+                 "%s: font files need the libraries FreeType and HarfBuzz (libfreetype.so.6, "
+                 "libharfbuzz.so.0)",
+                 path);
+    return FV_OK;
+}
+
 void fv_font_file_close(fv_font_file **font)
 {
     fv_font_file *f = *font;
     if (!f) return;
     fv_mem *mem = &f->ctx->mem;
-    if (f->buffer) hb_buffer_destroy(f->buffer);
-    if (f->font) hb_font_destroy(f->font);
-    if (f->face) FT_Done_Face(f->face);
-    if (f->library) FT_Done_FreeType(f->library);
+    if (f->buffer) f->api.hb_buffer_destroy(f->buffer);
+    if (f->font) f->api.hb_font_destroy(f->font);
+    if (f->face) f->api.FT_Done_Face(f->face);
+    if (f->library) f->api.FT_Done_FreeType(f->library);
     fv_mem_free(mem, f->data, f->bytes);
     fv_mem_free(mem, f, sizeof *f);
     *font = NULL;
@@ -61,17 +125,20 @@ static fv_status read_file(fv_font_file *f, const char *path)
 static fv_status make(fv_font_file *f, const char *path)
 {
     fv_ctx *ctx = f->ctx;
+    FV_TRY(load_libraries(f, path));
     FV_TRY(read_file(f, path));
-    FV_RETURN_IF(FT_Init_FreeType(&f->library) != 0, ctx, FV_ERR_MEMORY, "%s: out of memory", path);
-    const bool read = FT_New_Memory_Face(f->library, f->data, (FT_Long)f->bytes, 0, &f->face) == 0;
+    FV_RETURN_IF(f->api.FT_Init_FreeType(&f->library) != 0, ctx, FV_ERR_MEMORY, "%s: out of memory",
+                 path);
+    const bool read =
+        f->api.FT_New_Memory_Face(f->library, f->data, (FT_Long)f->bytes, 0, &f->face) == 0;
     FV_RETURN_IF(!read || !FT_IS_SCALABLE(f->face), ctx, FV_ERR_FORMAT,
                  "%s: not a font that FreeType can scale", path);
-    FV_RETURN_IF(FT_Set_Char_Size(f->face, 0, 64 * 16, 72, 72) != 0, ctx, FV_ERR_FORMAT,
+    FV_RETURN_IF(f->api.FT_Set_Char_Size(f->face, 0, 64 * 16, 72, 72) != 0, ctx, FV_ERR_FORMAT,
                  "%s: cannot set the size of the font", path);
-    f->font = hb_ft_font_create_referenced(f->face);
-    f->buffer = hb_buffer_create();
-    hb_ft_font_set_load_flags(f->font, FT_LOAD_NO_HINTING | FT_LOAD_NO_BITMAP);
-    FV_RETURN_IF(!hb_buffer_allocation_successful(f->buffer), ctx, FV_ERR_MEMORY,
+    f->font = f->api.hb_ft_font_create_referenced(f->face);
+    f->buffer = f->api.hb_buffer_create();
+    f->api.hb_ft_font_set_load_flags(f->font, FT_LOAD_NO_HINTING | FT_LOAD_NO_BITMAP);
+    FV_RETURN_IF(!f->api.hb_buffer_allocation_successful(f->buffer), ctx, FV_ERR_MEMORY,
                  "%s: out of memory", path);
     return FV_OK;
 }
@@ -105,8 +172,8 @@ static bool is_neutral(uint32_t code)
  * the built-in font altogether, so that "[CLS]" is of one kind. */
 static bool lacks_glyph(const fv_font_file *f, uint32_t code)
 {
-    const bool foreign = code > 0x20 && code < 0x7F && FT_Get_Char_Index(f->face, 'A') == 0;
-    return foreign || FT_Get_Char_Index(f->face, code) == 0;
+    const bool foreign = code > 0x20 && code < 0x7F && f->api.FT_Get_Char_Index(f->face, 'A') == 0;
+    return foreign || f->api.FT_Get_Char_Index(f->face, code) == 0;
 }
 
 size_t fv_font_file_run(const fv_font_file *font, const char *text, bool *lacking)
@@ -138,8 +205,9 @@ size_t fv_font_file_run(const fv_font_file *font, const char *text, bool *lackin
 static bool set_size(fv_font_file *f, double size)
 {
     if (f->size == size) return true;
-    if (FT_Set_Char_Size(f->face, 0, (FT_F26Dot6)lround(size * 64), 72, 72) != 0) return false;
-    hb_ft_font_changed(f->font);
+    if (f->api.FT_Set_Char_Size(f->face, 0, (FT_F26Dot6)lround(size * 64), 72, 72) != 0)
+        return false;
+    f->api.hb_ft_font_changed(f->font);
     f->size = size;
     return true;
 }
@@ -149,13 +217,13 @@ static bool shape(fv_font_file *f, const char *text, size_t bytes, double size)
 {
     const char *end = text + bytes;
     if (!set_size(f, size)) return false;
-    hb_buffer_reset(f->buffer);
-    hb_buffer_set_content_type(f->buffer, HB_BUFFER_CONTENT_TYPE_UNICODE);
+    f->api.hb_buffer_reset(f->buffer);
+    f->api.hb_buffer_set_content_type(f->buffer, HB_BUFFER_CONTENT_TYPE_UNICODE);
     while (text < end)
-        hb_buffer_add(f->buffer, fv_display_next(&text), 0);
-    hb_buffer_guess_segment_properties(f->buffer);
-    hb_shape(f->font, f->buffer, NULL, 0);
-    return hb_buffer_allocation_successful(f->buffer);
+        f->api.hb_buffer_add(f->buffer, fv_display_next(&text), 0);
+    f->api.hb_buffer_guess_segment_properties(f->buffer);
+    f->api.hb_shape(f->font, f->buffer, NULL, 0);
+    return f->api.hb_buffer_allocation_successful(f->buffer);
 }
 
 /* A run in the built-in font. */
@@ -185,7 +253,8 @@ double fv_font_file_width(fv_font_file *font, const char *text, double size)
         }
         unsigned count = 0;
         if (!shape(font, text, n, size)) return width;
-        const hb_glyph_position_t *at = hb_buffer_get_glyph_positions(font->buffer, &count);
+        const hb_glyph_position_t *at =
+            font->api.hb_buffer_get_glyph_positions(font->buffer, &count);
         for (unsigned i = 0; i < count; i++)
             width += at[i].x_advance / 64.0;
     }
@@ -212,21 +281,21 @@ double fv_font_file_draw(fv_font_file *font, const char *text, size_t bytes, dou
 {
     unsigned count = 0;
     if (!shape(font, text, bytes, size)) return 0;
-    const hb_glyph_info_t *glyphs = hb_buffer_get_glyph_infos(font->buffer, &count);
-    const hb_glyph_position_t *at = hb_buffer_get_glyph_positions(font->buffer, &count);
+    const hb_glyph_info_t *glyphs = font->api.hb_buffer_get_glyph_infos(font->buffer, &count);
+    const hb_glyph_position_t *at = font->api.hb_buffer_get_glyph_positions(font->buffer, &count);
     double x = left, y = 0;
     for (unsigned i = 0; i < count; i++) {
         const double gx = x + at[i].x_offset / 64.0, gy = y + at[i].y_offset / 64.0;
         FT_Vector part = {lround((gx - floor(gx)) * 64), 0};
-        FT_Set_Transform(font->face, NULL, &part);
-        if (FT_Load_Glyph(font->face, glyphs[i].codepoint,
-                          FT_LOAD_NO_HINTING | FT_LOAD_NO_BITMAP) == 0 &&
-            FT_Render_Glyph(font->face->glyph, FT_RENDER_MODE_NORMAL) == 0)
+        font->api.FT_Set_Transform(font->face, NULL, &part);
+        if (font->api.FT_Load_Glyph(font->face, glyphs[i].codepoint,
+                                    FT_LOAD_NO_HINTING | FT_LOAD_NO_BITMAP) == 0 &&
+            font->api.FT_Render_Glyph(font->face->glyph, FT_RENDER_MODE_NORMAL) == 0)
             put_bitmap(font->face->glyph, (int64_t)floor(gx), -lround(gy), pixel, user);
         x += at[i].x_advance / 64.0;
         y += at[i].y_advance / 64.0;
     }
-    FT_Set_Transform(font->face, NULL, NULL);
+    font->api.FT_Set_Transform(font->face, NULL, NULL);
     return x - left;
 }
 
@@ -236,7 +305,8 @@ fv_status fv_font_file_open(fv_ctx *ctx, const char *path, fv_font_file **out)
 {
     (void)out;
     return fv_fail(ctx, FV_ERR_UNSUPPORTED,
-                   "%s: this build has no font files: it was built without FreeType or HarfBuzz",
+                   "%s: this build has no font files: it was built without the headers of FreeType "
+                   "and HarfBuzz",
                    path);
 }
 
