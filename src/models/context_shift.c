@@ -7,6 +7,9 @@
 
 int64_t fv_context_kept(int64_t context) { return context > 1 ? context / 2 : 1; }
 
+/* Tokens that a row has room for: a context of one token is full already when the next is added. */
+static int64_t stride(const fv_context_shift *s) { return s->context + 1; }
+
 static fv_ctx *ctx_of(const fv_context_shift *s) { return s->decoder->cache->ctx; }
 
 /* ---- memory ----------------------------------------------------------------------------- */
@@ -20,8 +23,8 @@ static void free_array(fv_ctx *ctx, int64_t **array, int64_t count)
 void fv_context_shift_free(fv_context_shift *s)
 {
     fv_ctx *ctx = ctx_of(s);
-    free_array(ctx, &s->tokens, s->room * s->context);
-    free_array(ctx, &s->moved, s->room * s->context);
+    free_array(ctx, &s->tokens, s->room * stride(s));
+    free_array(ctx, &s->moved, s->room * stride(s));
     free_array(ctx, &s->length, s->room);
     free_array(ctx, &s->moved_length, s->room);
     s->room = 0;
@@ -34,7 +37,7 @@ static fv_status reserve(fv_context_shift *s, int64_t rows)
     if (rows <= s->room) return FV_OK;
     fv_context_shift larger = {.decoder = s->decoder, .context = s->context, .room = rows};
     size_t tokens, bytes;
-    const bool fits = fv_checked_mul_size((size_t)rows, (size_t)s->context, &tokens) &&
+    const bool fits = fv_checked_mul_size((size_t)rows, (size_t)stride(s), &tokens) &&
                       fv_checked_mul_size(tokens, sizeof *s->tokens, &bytes);
     if (fits) {
         larger.tokens = fv_mem_alloc(&ctx->mem, bytes);
@@ -48,7 +51,7 @@ static fv_status reserve(fv_context_shift *s, int64_t rows)
                        (long long)rows);
     }
     if (s->rows > 0) {
-        memcpy(larger.tokens, s->tokens, (size_t)(s->rows * s->context) * sizeof *s->tokens);
+        memcpy(larger.tokens, s->tokens, (size_t)(s->rows * stride(s)) * sizeof *s->tokens);
         memcpy(larger.length, s->length, (size_t)s->rows * sizeof *s->length);
     }
     larger.inner = s->inner;
@@ -70,7 +73,7 @@ static fv_status begin(void *user, int64_t sources)
     s->rows = prompts->count;
     for (int64_t i = 0; i < s->rows; i++) {
         s->length[i] = prompts->length[i] - 1;
-        memcpy(s->tokens + i * s->context, prompts->tokens[i],
+        memcpy(s->tokens + i * stride(s), prompts->tokens[i],
                (size_t)s->length[i] * sizeof *s->tokens);
     }
     return FV_OK;
@@ -82,7 +85,7 @@ static fv_status add_tokens(fv_context_shift *s, fv_ctx *ctx, fv_tensor *tokens)
     const size_t bytes = (size_t)s->rows * sizeof *s->moved_length;
     FV_TRY(fv_tensor_read(ctx, tokens, s->moved_length, bytes));
     for (int64_t i = 0; i < s->rows; i++)
-        s->tokens[i * s->context + s->length[i]++] = s->moved_length[i];
+        s->tokens[i * stride(s) + s->length[i]++] = s->moved_length[i];
     return FV_OK;
 }
 
@@ -94,7 +97,7 @@ static fv_status shift_full_rows(fv_context_shift *s)
     int64_t count = 0, *const row = s->moved_length;
     for (int64_t i = 0; i < s->rows; i++) {
         if (s->length[i] < s->context) continue;
-        int64_t *tokens = s->tokens + i * s->context;
+        int64_t *tokens = s->tokens + i * stride(s);
         memmove(tokens, tokens + s->length[i] - kept, (size_t)kept * sizeof *tokens);
         s->length[i] = kept;
         row[count++] = i;
@@ -106,7 +109,7 @@ static fv_status shift_full_rows(fv_context_shift *s)
     const int64_t **tokens = (const int64_t **)(void *)room;
     int64_t *length = (int64_t *)(void *)(tokens + count);
     for (int64_t i = 0; i < count; i++) {
-        tokens[i] = s->tokens + row[i] * s->context;
+        tokens[i] = s->tokens + row[i] * stride(s);
         length[i] = kept;
     }
     const fv_sequences rest = {.count = count, .tokens = tokens, .length = length};
@@ -131,7 +134,7 @@ static fv_status select_rows(void *user, int64_t rows, const int64_t *from)
     FV_TRY(reserve(s, rows));
     for (int64_t i = 0; i < rows; i++) {
         s->moved_length[i] = s->length[from[i]];
-        memcpy(s->moved + i * s->context, s->tokens + from[i] * s->context,
+        memcpy(s->moved + i * stride(s), s->tokens + from[i] * stride(s),
                (size_t)s->moved_length[i] * sizeof *s->tokens);
     }
     int64_t *const tokens = s->tokens, *const length = s->length;
