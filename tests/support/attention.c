@@ -266,8 +266,9 @@ static vec blended_sizes(const problem *reference)
 static double neighbour(fv_dtype dtype, uint16_t bits, int step)
 {
     const int size = bits & 0x7fff, place = (bits & 0x8000 ? -size : size) + step;
-    uint16_t neighbour_bits = (uint16_t)(place < 0 ? 0x8000 | -place : place);
-    return vec_get((vec){.dtype = dtype, .n = 1, .data = &neighbour_bits}, 0);
+    /* As long as the widest type that vec_get could read: the compiler does not know the dtype. */
+    uint16_t neighbour_bits[4] = {(uint16_t)(place < 0 ? 0x8000 | -place : place)};
+    return vec_get((vec){.dtype = dtype, .n = 1, .data = neighbour_bits}, 0);
 }
 
 double vec_gap(vec stored, int64_t i, double x)
