@@ -68,9 +68,9 @@ typedef enum fv_status {
     FV_ERR_DTYPE,       /* an element type the op does not take */
     FV_ERR_INDEX,       /* an index outside its axis or table */
     FV_ERR_STATE,       /* a call at the wrong time: released tensor, no gradient, ... */
-    FV_ERR_MEMORY,      /* the allocator said no, or the context's byte cap is reached */
+    FV_ERR_MEMORY,      /* an allocation failed, or the context's memory limit is reached */
     FV_ERR_LIMIT,       /* input larger than fv_limits allows */
-    FV_ERR_IO,          /* the operating system said no */
+    FV_ERR_IO,          /* a call of the operating system failed */
     FV_ERR_FORMAT,      /* a file or text that breaks its format */
     FV_ERR_UNSUPPORTED, /* known, but this build or device does not have it */
     FV_ERR_NONFINITE,   /* a loss or gradient that is not finite */
