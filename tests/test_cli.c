@@ -84,6 +84,14 @@ static size_t widest_line(const char *text)
     return widest;
 }
 
+/* Whether a paragraph has a short line before its end: it was folded twice. */
+static bool has_broken_paragraph(const char *text)
+{
+    for (const char *end; (end = strchr(text, '\n')); text = end + 1)
+        if (*text >= 'A' && end - text < 50 && end[1] >= 'a' && end[1] <= 'z') return true;
+    return false;
+}
+
 static void help_of_every_verb(void)
 {
     for (int i = 0; i < verb_count; i++) {
@@ -95,6 +103,7 @@ static void help_of_every_verb(void)
         CHECK_STR(program.err, "");
         memcpy(text, program.out, sizeof text);
         CHECK(widest_line(text) <= 80);
+        CHECK(!has_broken_paragraph(text));
         program_run("help %s", verbs[i]);
         expect(0, NULL, NULL);
         CHECK_STR(program.out, text);
