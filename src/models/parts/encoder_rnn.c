@@ -5,8 +5,6 @@
  */
 #include "models/parts/encoder_rnn.h"
 
-#include <math.h>
-
 #include "nn/recurrent.h"
 #include "nn/weights.h"
 
@@ -24,9 +22,7 @@ static fv_status create_self_and_embedding(fv_params *params, const fv_seq2seq_c
     e->vocabulary = c->source_tokens;
     e->reversed = c->reverse_source;
     e->dropout = c->dropout;
-    e->embedding = fv_nn_weight(params, "encoder", "embedding.weight", 2,
-                                (int64_t[]){c->source_tokens, c->embedding},
-                                fv_init_normal(1.0 / sqrt((double)c->embedding)));
+    e->embedding = fv_source_embedding(params, c);
     return ctx->error;
 }
 

@@ -7,7 +7,6 @@
  * e is a token's embedding or, where the field "source" holds vectors, the vector itself, of width
  * model.embedding. States have model.encoder_hidden elements.
  */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,9 +39,7 @@ static fv_status create_self_and_embedding(fv_params *params, const fv_seq2seq_c
     e->vector = c->embedding;
     e->layers = c->layers;
     e->dropout = c->dropout;
-    e->embedding = fv_nn_weight(params, "encoder", "embedding.weight", 2,
-                                (int64_t[]){c->source_tokens, c->embedding},
-                                fv_init_normal(1.0 / sqrt((double)c->embedding)));
+    e->embedding = fv_source_embedding(params, c);
     return ctx->error;
 }
 

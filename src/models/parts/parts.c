@@ -1,9 +1,11 @@
 /* The tables of parts, and what all parts do with memories and states. */
 #include "models/parts/parts.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "models/parts/cross_attention.h"
+#include "nn/weights.h"
 
 #define FV_ENCODER(name) extern const fv_encoder_part fv_encoder_##name;
 #define FV_DECODER(name) extern const fv_decoder_part fv_decoder_##name;
@@ -72,6 +74,13 @@ void fv_memory_map(fv_memory *m, fv_tensor *(*each)(fv_ctx *ctx, fv_tensor *t, v
     fv_tensor **tensors[] = {&m->k, &m->v, &m->lengths, &m->summary};
     for (int i = 0; i < 4; i++)
         if (*tensors[i]) *tensors[i] = each(ctx, *tensors[i], user);
+}
+
+fv_tensor *fv_source_embedding(fv_params *params, const fv_seq2seq_config *cfg)
+{
+    return fv_nn_weight(params, "encoder", "embedding.weight", 2,
+                        (int64_t[]){cfg->source_tokens, cfg->embedding},
+                        fv_init_normal(1.0 / sqrt((double)cfg->embedding)));
 }
 
 void fv_memory_from_packed(fv_ctx *ctx, fv_tensor *states, const fv_packed_sequences *p,

@@ -102,6 +102,8 @@ typedef struct fv_encoder_part {
     void (*prepare)(fv_ctx *ctx, void *self, const fv_batch *batch);
 } fv_encoder_part;
 
+/* The embedding of source tokens, [source_tokens, embedding]: "encoder.embedding.weight". */
+fv_tensor *fv_source_embedding(fv_params *params, const fv_seq2seq_config *cfg);
 /* Keys, values and lengths of *out from states [all positions, width], in packed layout;
  * keys are projected once for all decoder steps, and without the padding. */
 void fv_memory_from_packed(fv_ctx *ctx, fv_tensor *states, const fv_packed_sequences *packed,
