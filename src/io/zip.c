@@ -10,6 +10,11 @@ enum {
     LOCAL_MARK = 0x04034B50,
     CENTRAL_MARK = 0x02014B50,
     END_MARK = 0x06054B50,
+    END64_MARK = 0x06064B50,
+    LOCATOR_MARK = 0x07064B50,
+    END64_BYTES = 56,
+    LOCATOR_BYTES = 20,
+    EXTRA_ZIP64 = 1,
     LARGEST_COMMENT = 65535,
     FLAG_ENCRYPTED = 1,
     FLAG_UTF8 = 1 << 11,
@@ -21,6 +26,10 @@ enum {
 
 static uint32_t get16(const unsigned char *p) { return (uint32_t)(p[0] | p[1] << 8); }
 static uint32_t get32(const unsigned char *p) { return get16(p) | get16(p + 2) << 16; }
+static uint64_t get64(const unsigned char *p) { return get32(p) | (uint64_t)get32(p + 4) << 32; }
+
+/* A field of ones: the number is in a record of ZIP64. */
+static bool is_elsewhere(uint64_t field) { return field == UINT32_MAX; }
 
 static void put16(unsigned char *p, uint32_t v)
 {
@@ -38,30 +47,62 @@ static void put32(unsigned char *p, uint32_t v)
 
 typedef struct directory {
     uint64_t offset, bytes;
-    size_t count;
+    uint64_t end; /* offset of the end record, which lies after the directory */
+    uint64_t count, count_here;
 } directory;
+
+/* The larger end record of ZIP64, which a locator right before the plain one points to. */
+static fv_status read_end64(const fv_file *file, uint64_t end_offset, directory *out)
+{
+    fv_ctx *ctx = file->ctx;
+    unsigned char locator[LOCATOR_BYTES], end[END64_BYTES];
+    FV_RETURN_IF(end_offset < LOCATOR_BYTES + END64_BYTES, ctx, FV_ERR_FORMAT,
+                 "%s: the archive has no ZIP64 end record", file->path);
+    const uint64_t last = end_offset - LOCATOR_BYTES;
+    FV_TRY(fv_file_read(file, locator, sizeof locator, last));
+    const uint64_t at = get64(locator + 8);
+    FV_RETURN_IF(get32(locator) != LOCATOR_MARK || at > last - END64_BYTES, ctx, FV_ERR_FORMAT,
+                 "%s: the archive has no ZIP64 end record", file->path);
+    FV_TRY(fv_file_read(file, end, sizeof end, at));
+    FV_RETURN_IF(get32(end) != END64_MARK, ctx, FV_ERR_FORMAT,
+                 "%s: the archive has no ZIP64 end record", file->path);
+    FV_RETURN_IF(get32(end + 16) != 0 || get32(end + 20) != 0, ctx, FV_ERR_FORMAT,
+                 "%s: multi-part archives are not supported", file->path);
+    *out = (directory){.offset = get64(end + 48),
+                       .bytes = get64(end + 40),
+                       .end = at,
+                       .count = get64(end + 32),
+                       .count_here = get64(end + 24)};
+    return FV_OK;
+}
 
 static fv_status parse_end(const fv_file *file, const unsigned char *end, uint64_t end_offset,
                            directory *out)
 {
     fv_ctx *ctx = file->ctx;
-    uint32_t count = get16(end + 10), bytes = get32(end + 12), offset = get32(end + 16);
-    FV_RETURN_IF(count == 0xFFFF || bytes == 0xFFFFFFFF || offset == 0xFFFFFFFF, ctx,
-                 FV_ERR_UNSUPPORTED, "%s: ZIP64 archives are not supported", file->path);
-    FV_RETURN_IF(get16(end + 4) != 0 || get16(end + 6) != 0 || get16(end + 8) != count, ctx,
-                 FV_ERR_FORMAT, "%s: multi-part archives are not supported", file->path);
-    FV_RETURN_IF((uint64_t)offset + bytes > end_offset, ctx, FV_ERR_FORMAT,
+    directory d = {.offset = get32(end + 16),
+                   .bytes = get32(end + 12),
+                   .end = end_offset,
+                   .count = get16(end + 10),
+                   .count_here = get16(end + 8)};
+    FV_RETURN_IF(get16(end + 4) != 0 || get16(end + 6) != 0, ctx, FV_ERR_FORMAT,
+                 "%s: multi-part archives are not supported", file->path);
+    if (d.count == UINT16_MAX || is_elsewhere(d.bytes) || is_elsewhere(d.offset))
+        FV_TRY(read_end64(file, end_offset, &d));
+    FV_RETURN_IF(d.count_here != d.count, ctx, FV_ERR_FORMAT,
+                 "%s: multi-part archives are not supported", file->path);
+    FV_RETURN_IF(d.offset > d.end || d.bytes > d.end - d.offset, ctx, FV_ERR_FORMAT,
                  "%s: the archive's directory is outside the file", file->path);
-    FV_RETURN_IF((uint64_t)count * FV_ZIP_CENTRAL_BYTES > bytes, ctx, FV_ERR_FORMAT,
-                 "%s: the archive's directory has %u bytes, too few for %u entries", file->path,
-                 bytes, count);
-    FV_RETURN_IF(bytes > ctx->limits.header_bytes, ctx, FV_ERR_LIMIT,
-                 "%s: the archive's directory has %u bytes, the limit is %llu", file->path, bytes,
-                 (unsigned long long)ctx->limits.header_bytes);
-    FV_RETURN_IF(count > ctx->limits.tensors, ctx, FV_ERR_LIMIT,
-                 "%s: the archive has %u entries, the limit is %llu", file->path, count,
-                 (unsigned long long)ctx->limits.tensors);
-    *out = (directory){.offset = offset, .bytes = bytes, .count = count};
+    FV_RETURN_IF(d.count > d.bytes / FV_ZIP_CENTRAL_BYTES, ctx, FV_ERR_FORMAT,
+                 "%s: the archive's directory has %llu bytes, too few for %llu entries", file->path,
+                 (unsigned long long)d.bytes, (unsigned long long)d.count);
+    FV_RETURN_IF(d.bytes > ctx->limits.header_bytes, ctx, FV_ERR_LIMIT,
+                 "%s: the archive's directory has %llu bytes, the limit is %llu", file->path,
+                 (unsigned long long)d.bytes, (unsigned long long)ctx->limits.header_bytes);
+    FV_RETURN_IF(d.count > ctx->limits.tensors, ctx, FV_ERR_LIMIT,
+                 "%s: the archive has %llu entries, the limit is %llu", file->path,
+                 (unsigned long long)d.count, (unsigned long long)ctx->limits.tensors);
+    *out = d;
     return FV_OK;
 }
 
@@ -103,15 +144,35 @@ static fv_status check_sizes(const fv_file *file, const fv_zip_entry *e, uint32_
     FV_RETURN_IF(method != METHOD_STORED && method != METHOD_DEFLATED, ctx, FV_ERR_UNSUPPORTED,
                  "%s: \"%s\" uses compression method %u, expected stored or deflated", file->path,
                  name, method);
-    FV_RETURN_IF(e->compressed_bytes == 0xFFFFFFFF || e->bytes == 0xFFFFFFFF ||
-                     e->header == 0xFFFFFFFF,
-                 ctx, FV_ERR_UNSUPPORTED, "%s: ZIP64 archives are not supported", file->path);
+    FV_RETURN_IF(e->compressed_bytes > file->bytes || e->header > file->bytes, ctx, FV_ERR_FORMAT,
+                 "%s: \"%s\" is outside the archive", file->path, name);
     FV_RETURN_IF(!e->deflated && e->compressed_bytes != e->bytes, ctx, FV_ERR_FORMAT,
                  "%s: \"%s\" is stored, but its two sizes differ", file->path, name);
     FV_RETURN_IF(e->bytes > e->compressed_bytes * LARGEST_RATIO, ctx, FV_ERR_FORMAT,
                  "%s: %llu bytes of \"%s\" cannot decompress to %llu", file->path,
                  (unsigned long long)e->compressed_bytes, name, (unsigned long long)e->bytes);
     return FV_OK;
+}
+
+/* Fields of ones take their number from the ZIP64 field of the record's extra data, in this order;
+ * one that is not there stays as it is, and is outside of any archive below 4 GiB. */
+static void read_extra(const unsigned char *p, size_t bytes, fv_zip_entry *e)
+{
+    uint64_t *const fields[] = {&e->bytes, &e->compressed_bytes, &e->header};
+    for (size_t at = 0; bytes - at >= 4;) {
+        const size_t length = get16(p + at + 2);
+        if (length > bytes - at - 4) return;
+        const unsigned char *next = p + at + 4, *stop = next + length;
+        if (get16(p + at) == EXTRA_ZIP64) {
+            for (int i = 0; i < 3; i++) {
+                if (!is_elsewhere(*fields[i]) || stop - next < 8) continue;
+                *fields[i] = get64(next);
+                next += 8;
+            }
+            return;
+        }
+        at += 4 + length;
+    }
 }
 
 /* Parses the record at `p`; `left` bytes of the directory remain. *used is its length. */
@@ -122,7 +183,8 @@ static fv_status parse_record(const fv_file *file, fv_arena *arena, const unsign
     FV_RETURN_IF(left < FV_ZIP_CENTRAL_BYTES || get32(p) != CENTRAL_MARK, ctx, FV_ERR_FORMAT,
                  "%s: the archive's directory is corrupt", file->path);
     size_t name_bytes = get16(p + 28);
-    size_t record = FV_ZIP_CENTRAL_BYTES + name_bytes + get16(p + 30) + get16(p + 32);
+    size_t extra_bytes = get16(p + 30);
+    size_t record = FV_ZIP_CENTRAL_BYTES + name_bytes + extra_bytes + get16(p + 32);
     FV_RETURN_IF(record > left, ctx, FV_ERR_FORMAT, "%s: the archive's directory is corrupt",
                  file->path);
     const char *name = (const char *)p + FV_ZIP_CENTRAL_BYTES;
@@ -141,6 +203,7 @@ static fv_status parse_record(const fv_file *file, fv_arena *arena, const unsign
                         .bytes = get32(p + 24),
                         .header = get32(p + 42)};
     FV_RETURN_IF(!e->name, ctx, FV_ERR_MEMORY, "%s: out of memory", file->path);
+    read_extra(p + FV_ZIP_CENTRAL_BYTES + name_bytes, extra_bytes, e);
     *used = record;
     return check_sizes(file, e, get16(p + 8), method);
 }
@@ -180,7 +243,7 @@ static int compare_headers(const void *entries, uint32_t a, uint32_t b)
 static fv_status check_overlap(const fv_file *file, const fv_zip_entry *entries, size_t count)
 {
     fv_ctx *ctx = file->ctx;
-    size_t bytes = 2 * count * sizeof(uint32_t); /* count is below 2^16 */
+    size_t bytes = 2 * count * sizeof(uint32_t); /* the directory bounds the count */
     uint32_t *order = fv_mem_alloc(&ctx->mem, bytes);
     FV_RETURN_IF(!order, ctx, FV_ERR_MEMORY, "%s: out of memory", file->path);
     fv_argsort(entries, count, compare_headers, order, order + count);
@@ -205,7 +268,8 @@ static fv_status read_directory(const fv_file *file, fv_arena *arena, const dire
         FV_TRY(
             parse_record(file, arena, records + at, (size_t)dir->bytes - at, &entries[i], &used));
         FV_TRY(find_data(file, dir, &entries[i]));
-        total += entries[i].bytes;
+        FV_RETURN_IF(__builtin_add_overflow(total, entries[i].bytes, &total), file->ctx,
+                     FV_ERR_FORMAT, "%s: the sizes of the archive's entries overflow", file->path);
         at += used;
     }
     FV_RETURN_IF(at != dir->bytes, file->ctx, FV_ERR_FORMAT,
@@ -214,7 +278,7 @@ static fv_status read_directory(const fv_file *file, fv_arena *arena, const dire
     FV_RETURN_IF(total > file->ctx->limits.total_bytes, file->ctx, FV_ERR_LIMIT,
                  "%s: decompresses to %llu bytes, the limit is %llu", file->path,
                  (unsigned long long)total, (unsigned long long)file->ctx->limits.total_bytes);
-    return check_overlap(file, entries, dir->count);
+    return check_overlap(file, entries, (size_t)dir->count);
 }
 
 fv_status fv_zip_list(const fv_file *file, fv_arena *arena, fv_zip_entry **entries, size_t *count)
@@ -223,7 +287,7 @@ fv_status fv_zip_list(const fv_file *file, fv_arena *arena, fv_zip_entry **entri
     directory dir = {0};
     FV_TRY(find_end(file, &dir));
     unsigned char *records = fv_mem_alloc(&ctx->mem, (size_t)dir.bytes);
-    fv_zip_entry *list = fv_arena_array(arena, dir.count, sizeof *list);
+    fv_zip_entry *list = fv_arena_array(arena, (size_t)dir.count, sizeof *list);
     fv_status status = FV_OK;
     if (!records || !list) status = fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", file->path);
     if (status == FV_OK) status = fv_file_read(file, records, (size_t)dir.bytes, dir.offset);
@@ -231,7 +295,7 @@ fv_status fv_zip_list(const fv_file *file, fv_arena *arena, fv_zip_entry **entri
     fv_mem_free(&ctx->mem, records, (size_t)dir.bytes);
     FV_TRY(status);
     *entries = list;
-    *count = dir.count;
+    *count = (size_t)dir.count;
     return FV_OK;
 }
 

@@ -1,7 +1,7 @@
 /*
- * The subset of ZIP that .npz needs: the central directory, stored and (with zlib) deflated
- * entries, CRC-32; no encryption, no ZIP64, one disk. Archives are not trusted: entries must not
- * overlap, and must decompress to exactly the size they declare.
+ * The subset of ZIP that .npz and PyTorch's files need: the central directory, ZIP64, stored and
+ * (with zlib) deflated entries, CRC-32; no encryption, one disk. Archives are not trusted: entries
+ * must not overlap, and must decompress to exactly the size they declare.
  */
 #ifndef FV_IO_ZIP_H
 #define FV_IO_ZIP_H
