@@ -86,15 +86,17 @@ static bool is_file(const char *path)
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
-/* The index of a sharded set, else the single file. */
+/* The index of a sharded set, else the single file; safetensors first. */
 static int resolve_folder(const char *verb, const char *folder, char path[CLI_PATH_BYTES])
 {
-    static const char *const names[] = {"model.safetensors.index.json", "model.safetensors"};
+    static const char *const names[] = {"model.safetensors.index.json", "model.safetensors",
+                                        "pytorch_model.bin.index.json", "pytorch_model.bin"};
     for (int i = 0; i < CLI_COUNT(names); i++) {
         if (!cli_path(path, "%s/%s", folder, names[i])) return CLI_USAGE;
         if (is_file(path)) return CLI_DONE;
     }
-    cli_error("%s: %s: expected a folder with %s or %s", verb, folder, names[0], names[1]);
+    cli_error("%s: %s: expected a folder with %s, %s or %s", verb, folder, names[0], names[1],
+              names[3]);
     return CLI_BAD_FILE;
 }
 

@@ -18,8 +18,8 @@ enum { CLI_PATH_BYTES = 4096 };
  */
 FV_MUST_USE bool cli_path(char out[CLI_PATH_BYTES], const char *fmt, ...) FV_PRINTF(2, 3);
 
-/* The file that holds the tensors of `path`: itself, or in a model's folder model.safetensors or
- * the index of its shards. Returns an exit code; the error is already printed. */
+/* The file that holds the tensors of `path`: itself, or in a model's folder model.safetensors,
+ * pytorch_model.bin or the index of shards. Returns an exit code; the error is already printed. */
 FV_MUST_USE int cli_weights_file(const char *verb, const char *path, char out[CLI_PATH_BYTES]);
 
 /* True if `input`, or a file of the model folder `input`, is the file that `output` describes,

@@ -100,7 +100,7 @@ static void explain_file(const char *verb, const char *path)
     if (cli_ends_with(path, ".gguf")) {
         cli_error("%s: %s: GGUF is not supported, Hugging Face folders are", verb, path);
         cli_note("give the Hugging Face folder that it was made of: config.json, "
-                 "model.safetensors, tokenizer.json");
+                 "model.safetensors or pytorch_model.bin, tokenizer.json");
     } else if (cli_ends_with(path, ".safetensors") || cli_ends_with(path, ".bin") ||
                cli_ends_with(path, ".pt") || cli_ends_with(path, ".pth")) {
         cli_error("%s: %s is a file of weights; a model is a folder", verb, path);

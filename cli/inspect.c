@@ -18,7 +18,7 @@ static const cli_option options[] = {
     {.name = "metadata", .letter = 'm', .type = CLI_FLAG, .help = "also print the file's metadata"},
     {.name = "verify",
      .type = CLI_FLAG,
-     .help = "also read the data of safetensors files, verify checksums and look for NaN"},
+     .help = "also read the data of safetensors and .bin files, verify checksums and look for NaN"},
     {.name = "arch",
      .type = CLI_STRING,
      .metavar = "NAME",
@@ -36,7 +36,7 @@ static const cli_option options[] = {
 /* One open file of any format. */
 typedef struct listing {
     const char *path;   /* as given by the user */
-    const char *format; /* "safetensors", "npy" or "npz" */
+    const char *format; /* "safetensors", "pytorch", "npy" or "npz" */
     fv_safetensors *weights;
     fv_npy *arrays;
 } listing;
@@ -101,10 +101,30 @@ static int name_width(const listing *l)
     return width < MOST ? (int)width : MOST;
 }
 
-/* Checksums that fv_safetensors_save has written; numpy's formats have none of tensors. */
-static bool has_checksums(const listing *l)
+/* Which checksums there are: those that fv_safetensors_save has written, or those of torch.save's
+ * archive; numpy's formats have none of tensors. NULL: none. */
+static const char *checksums(const listing *l)
 {
-    return l->weights && fv_safetensors_metadata_find(l->weights, "fovea.crc32c");
+    if (!l->weights) return NULL;
+    if (fv_safetensors_form(l->weights) == FV_WEIGHTS_TORCH) return "CRC-32 of each storage";
+    return fv_safetensors_metadata_find(l->weights, "fovea.crc32c")
+               ? "CRC-32C of the header and of each tensor"
+               : NULL;
+}
+
+/* Pickles have a bad name, so the listing states how this one is read. */
+static const char *form_note(const listing *l)
+{
+    if (!l->weights) return NULL;
+    switch (fv_safetensors_form(l->weights)) {
+    case FV_WEIGHTS_TORCH:
+        return "a pickle of torch.save, read as data: nothing in it is executed";
+    case FV_WEIGHTS_TORCH_OLD:
+        return "a pickle of torch.save before 1.6, read as data: nothing in it is executed";
+    case FV_WEIGHTS_SAFETENSORS:
+    default:
+        return NULL;
+    }
 }
 
 static void print_text(const listing *l, bool with_notes, bool with_path)
@@ -143,9 +163,10 @@ static void print_text(const listing *l, bool with_notes, bool with_path)
     else
         printf("%llu elements", (unsigned long long)sum.elements);
     printf(", %llu bytes (%s)\n", (unsigned long long)sum.bytes, bytes);
+    if (form_note(l)) printf("form: %s\n", form_note(l));
     if (l->weights)
-        printf("checksums: %s\n", has_checksums(l) ? "CRC-32C of the header and of each tensor"
-                                                   : "none, so damage cannot be detected");
+        printf("checksums: %s\n",
+               checksums(l) ? checksums(l) : "none, so damage cannot be detected");
     if (with_path) fputc('\n', stdout);
 }
 
@@ -179,7 +200,7 @@ static void print_json(const listing *l, bool with_notes)
     else
         cli_json_size(&j, "elements", sum.elements);
     cli_json_size(&j, "bytes", sum.bytes);
-    if (l->weights) cli_json_bool(&j, "checksums", has_checksums(l));
+    if (l->weights) cli_json_bool(&j, "checksums", checksums(l) != NULL);
     if (with_notes) {
         cli_json_open(&j, "metadata", '{');
         for (size_t i = 0; i < note_count(l); i++) {
@@ -193,17 +214,28 @@ static void print_json(const listing *l, bool with_notes)
 
 /* ---- opening -------------------------------------------------------- */
 
+/* torch.save writes NAME/data.pkl as the first entry of its archive. */
+static bool begins_with_pickle(const unsigned char *start, size_t bytes)
+{
+    enum { HEADER = 30, LENGTH = 26 };
+    static const char name[] = "/data.pkl";
+    if (bytes < HEADER) return false;
+    const size_t n = start[LENGTH] | (size_t)start[LENGTH + 1] << 8, m = sizeof name - 1;
+    return n >= m && HEADER + n <= bytes && memcmp(start + HEADER + n - m, name, m) == 0;
+}
+
 /* npy and npz are recognised by their first bytes; safetensors has no signature. */
 static bool looks_like_numpy(const char *path)
 {
-    unsigned char start[6] = {0};
+    unsigned char start[512] = {0};
     /* Not blocking: the path may have become a pipe since it was checked. */
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) return false;
     ssize_t got = read(file, start, sizeof start);
     close(file);
-    return (got == 6 && memcmp(start, "\x93NUMPY", 6) == 0) ||
-           (got >= 4 && memcmp(start, "PK", 2) == 0 && (start[2] == 3 || start[2] == 5));
+    if (got >= 6 && memcmp(start, "\x93NUMPY", 6) == 0) return true;
+    return got >= 4 && memcmp(start, "PK", 2) == 0 && (start[2] == 3 || start[2] == 5) &&
+           !begins_with_pickle(start, (size_t)got);
 }
 
 /* ---- verifying ------------------------------------------------------------------------- */
@@ -224,7 +256,7 @@ static int verify(fv_ctx *ctx, const listing *l)
         if (status != FV_ERR_FORMAT) break;
     }
     if (cli_cancelled) return CLI_INTERRUPTED;
-    if (code == CLI_DONE && !has_checksums(l))
+    if (code == CLI_DONE && !checksums(l))
         cli_note("inspect: %s: has no checksums to verify", l->path);
     else if (code == CLI_DONE)
         cli_note("inspect: %s: all checksums are right", l->path);
@@ -240,7 +272,9 @@ static int open_listing(fv_ctx *ctx, const char *path, bool checked, listing *l)
     } else {
         status = fv_safetensors_open(
             ctx, path, checked ? FV_SAFETENSORS_CHECK : FV_SAFETENSORS_COPY, &l->weights);
-        l->format = "safetensors";
+        l->format = status == FV_OK && fv_safetensors_form(l->weights) != FV_WEIGHTS_SAFETENSORS
+                        ? "pytorch"
+                        : "safetensors";
     }
     if (status == FV_OK) return CLI_DONE;
     const char *reason = fv_ctx_message(ctx);
@@ -298,14 +332,17 @@ static int run(const cli_call *call)
 const cli_verb verb_inspect = {
     .name = "inspect",
     .about = "list names, types, shapes and sizes of a file's tensors",
-    .notes = "Reads safetensors (single, or sharded through its .index.json), npy and npz. Only\n"
-             "headers are read, so files of any size are listed at once; --verify reads the data,\n"
-             "too. With --arch no file is needed: nothing is allocated.",
-    .words = {.metavar = "FILE",
-              .type = CLI_PATH,
-              .min = 0,
-              .max = CLI_MAX_WORDS,
-              .help = "a file, or a folder that holds model.safetensors or its index"},
+    .notes =
+        "Reads safetensors and PyTorch's .bin (single, or sharded through the .index.json), npy\n"
+        "and npz. Only headers are read, so files of any size are listed at once; --verify\n"
+        "reads the data, too. A .bin is a pickle: its tensors are listed, nothing in it is\n"
+        "executed. With --arch no file is needed: nothing is allocated.",
+    .words =
+        {.metavar = "FILE",
+         .type = CLI_PATH,
+         .min = 0,
+         .max = CLI_MAX_WORDS,
+         .help = "a file, or a folder that holds model.safetensors, pytorch_model.bin or an index"},
     .options = options,
     .option_count = CLI_COUNT(options),
     .run = run,

@@ -81,11 +81,23 @@ typedef fv_status (*fv_file_source)(void *user, size_t index, uint64_t offset, v
  * allocates nothing for data. An invalid file fails with FV_ERR_FORMAT, one over a limit with
  * FV_ERR_LIMIT.
  *
+ * Weights that torch.save has written (pytorch_model.bin) open in the same way, and are never
+ * written. They are a pickle, which is read as data: opcodes and names other than those of a
+ * dictionary of tensors fail with FV_ERR_FORMAT, and nothing is executed. Tensors that share a
+ * storage, and those with strides, read as row-major tensors of their own.
+ *
  * An open file belongs to its context and must not be shared between threads; close it before the
  * context is destroyed.
  */
 
 typedef struct fv_safetensors fv_safetensors;
+
+/* How the weights of an open file are stored; the first bytes of the file decide. */
+typedef enum fv_weights_form {
+    FV_WEIGHTS_SAFETENSORS,
+    FV_WEIGHTS_TORCH,    /* torch.save's archive; has a CRC-32 of each storage */
+    FV_WEIGHTS_TORCH_OLD /* torch.save before 1.6; has no checksums */
+} fv_weights_form;
 
 enum {
     /* Each read copies from the file. A file that has been truncated since fails with FV_ERR_IO. */
@@ -113,10 +125,10 @@ enum {
 FV_API void fv_ctx_set_verify(fv_ctx *ctx, bool verify);
 
 /*
- * Opens a file, or all shards if `path` ends in ".index.json". Shards must be in the folder of the
- * index; an index with anything but plain file names is rejected. `flags` is an OR of the values
- * above; copying and mapping give the same results.
- * Fails: ARGUMENT, IO (missing, not a regular file, truncated), FORMAT, LIMIT, MEMORY.
+ * Opens a file of either form, or all shards if `path` ends in ".index.json". Shards must be in the
+ * folder of the index; an index with anything but plain file names is rejected. `flags` is an OR of
+ * the values above; copying and mapping give the same results. Fails: ARGUMENT, IO (missing, not a
+ * regular file, truncated), FORMAT, LIMIT, MEMORY.
  */
 FV_API FV_MUST_USE fv_status fv_safetensors_open(fv_ctx *ctx, const char *path, unsigned flags,
                                                  fv_safetensors **out);
@@ -135,6 +147,9 @@ FV_API size_t fv_safetensors_metadata_count(const fv_safetensors *file);
 FV_API const fv_file_metadata *fv_safetensors_metadata_at(const fv_safetensors *file, size_t i);
 /* The value under `key`, or NULL. */
 FV_API const char *fv_safetensors_metadata_find(const fv_safetensors *file, const char *key);
+
+/* Of the first shard. */
+FV_API fv_weights_form fv_safetensors_form(const fv_safetensors *file);
 
 /*
  * The files of the set (1 for a plain file), their paths and sizes.
@@ -247,7 +262,7 @@ typedef struct fv_npy fv_npy;
 
 /*
  * Opens a .npy or .npz file; the first bytes decide which, not the name.
- * Fails: ARGUMENT, IO, FORMAT, LIMIT, MEMORY, UNSUPPORTED (deflated without zlib, ZIP64,
+ * Fails: ARGUMENT, IO, FORMAT, LIMIT, MEMORY, UNSUPPORTED (deflated without zlib,
  * encrypted).
  */
 FV_API FV_MUST_USE fv_status fv_npy_open(fv_ctx *ctx, const char *path, fv_npy **out);

@@ -18,10 +18,10 @@ static uint32_t multiply(const matrix *m, uint32_t vector)
 }
 
 /* The matrix of 2^log2_bytes zero bytes: that of one zero bit, squared. */
-static matrix zeros(int log2_bytes)
+static matrix zeros(uint32_t polynomial, int log2_bytes)
 {
     matrix m, square;
-    m.column[0] = FV_CRC32C;
+    m.column[0] = polynomial;
     for (int i = 1; i < 32; i++)
         m.column[i] = (uint32_t)1 << (i - 1);
     for (int k = 0; k < log2_bytes + 3; k++) {
@@ -32,9 +32,9 @@ static matrix zeros(int log2_bytes)
     return m;
 }
 
-static void shift_init(fv_crc_shift *shift, int log2_bytes)
+static void shift_init(fv_crc_shift *shift, uint32_t polynomial, int log2_bytes)
 {
-    const matrix m = zeros(log2_bytes);
+    const matrix m = zeros(polynomial, log2_bytes);
     for (int k = 0; k < 4; k++)
         for (uint32_t byte = 0; byte < 256; byte++)
             shift->table[k][byte] = multiply(&m, byte << (8 * k));
@@ -97,13 +97,21 @@ static uint32_t add_hardware(const fv_crc32c *crc, uint32_t sum, const unsigned 
 }
 #endif
 
+static void init(fv_crc32c *crc, uint32_t polynomial)
+{
+    fv_crc_init(&crc->plain, polynomial);
+    shift_init(&crc->stride, polynomial, 12);
+    shift_init(&crc->chunk, polynomial, 20);
+    crc->hardware = false;
+}
+
 void fv_crc32c_init(fv_crc32c *crc, bool hardware)
 {
-    fv_crc_init(&crc->plain, FV_CRC32C);
-    shift_init(&crc->stride, 12);
-    shift_init(&crc->chunk, 20);
+    init(crc, FV_CRC32C);
     crc->hardware = hardware && fv_crc32c_has_hardware();
 }
+
+void fv_crc32c_init_zip(fv_crc32c *crc) { init(crc, FV_CRC32); }
 
 uint32_t fv_crc32c_add(const fv_crc32c *crc, uint32_t sum, const void *data, size_t n)
 {

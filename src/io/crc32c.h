@@ -32,6 +32,8 @@ typedef struct fv_crc32c {
 bool fv_crc32c_has_hardware(void);
 
 void fv_crc32c_init(fv_crc32c *crc, bool hardware);
+/* ZIP's CRC-32 instead, which the instruction does not compute; the calls below are the same. */
+void fv_crc32c_init_zip(fv_crc32c *crc);
 uint32_t fv_crc32c_add(const fv_crc32c *crc, uint32_t sum, const void *data, size_t n);
 /* The sum of some bytes and of FV_CRC_CHUNK more, from both sums. */
 uint32_t fv_crc32c_join(const fv_crc32c *crc, uint32_t sum, uint32_t chunk);

@@ -1,10 +1,11 @@
-/* Reading safetensors files. */
+/* Reading safetensors files, and those of PyTorch as if they were (io/torch_file.h). */
 #include "io/safetensors_file.h"
 
 #include <string.h>
 
 #include "io/scan.h"
 #include "io/tensor_file.h"
+#include "io/torch_file.h"
 #include "io/utf8.h"
 
 /* ---- opening --------------------------------------------------------------------- */
@@ -15,7 +16,9 @@ fv_status fv_safetensors_open_shard(fv_safetensors *set, size_t number, const ch
     FV_TRY(fv_file_open(set->ctx, path, &shard->file));
     shard->open = true;
     set->shard_count++;
-    FV_TRY(fv_safetensors_read_header(set, number));
+    FV_TRY(fv_torch_detect(&shard->file, &shard->form));
+    FV_TRY(shard->form == FV_WEIGHTS_SAFETENSORS ? fv_safetensors_read_header(set, number)
+                                                 : fv_torch_read_header(set, number));
     return set->flags & FV_SAFETENSORS_MAP ? fv_file_map(&shard->file, &shard->map) : FV_OK;
 }
 
@@ -150,6 +153,11 @@ const char *fv_safetensors_metadata_find(const fv_safetensors *file, const char 
     return NULL;
 }
 
+fv_weights_form fv_safetensors_form(const fv_safetensors *file)
+{
+    return file->shard_count ? file->shards[0].form : FV_WEIGHTS_SAFETENSORS;
+}
+
 size_t fv_safetensors_shard_count(const fv_safetensors *file) { return file->shard_count; }
 
 const char *fv_safetensors_shard_path(const fv_safetensors *file, size_t shard)
@@ -165,12 +173,20 @@ uint64_t fv_safetensors_shard_bytes(const fv_safetensors *file, size_t shard)
 /* ---- data ------------------------------------------------------------------------ */
 
 /* What is to be checked of a whole entry. */
-static fv_scan scan_of(const fv_safetensors *file, const fv_file_entry *entry)
+static fv_status scan_of(fv_safetensors *file, const fv_file_entry *entry, fv_scan *out)
 {
     const bool check = (file->flags & FV_SAFETENSORS_CHECK) != 0;
-    return (fv_scan){.crc = file->shards[entry->shard].sums ? file->crc : NULL,
+    *out = (fv_scan){.crc = file->shards[entry->shard].sums ? file->crc : NULL,
                      .values = check && entry->loadable,
                      .dtype = entry->dtype};
+    return file->shards[entry->shard].views ? fv_torch_check(file, entry, out) : FV_OK;
+}
+
+static bool sum_matches(const fv_safetensors *file, const fv_file_entry *entry, uint32_t sum)
+{
+    const fv_safetensors_shard *shard = &file->shards[entry->shard];
+    return shard->views ? fv_torch_sum_matches(file, entry, sum)
+                        : sum == shard->sums[entry - shard->entries];
 }
 
 static fv_status check_result(fv_safetensors *file, const fv_file_entry *entry, const fv_scan *scan)
@@ -179,8 +195,8 @@ static fv_status check_result(fv_safetensors *file, const fv_file_entry *entry, 
     const fv_safetensors_shard *shard = &file->shards[entry->shard];
     char name[FV_QUOTED_BYTES];
     fv_quote(entry->name, strlen(entry->name), name);
-    FV_RETURN_IF(scan->crc && scan->sum != shard->sums[entry - shard->entries], file->ctx,
-                 FV_ERR_FORMAT, "%s: wrong checksum of \"%s\"", shard->file.path, name);
+    FV_RETURN_IF(scan->crc && !sum_matches(file, entry, scan->sum), file->ctx, FV_ERR_FORMAT,
+                 "%s: wrong checksum of \"%s\"", shard->file.path, name);
     if (scan->nonfinite && file->nonfinite++ < REPORTED)
         fv_report(file->ctx, FV_LOG_WARN, "%s: tensor \"%s\" has NaN or infinite values%s",
                   shard->file.path, name,
@@ -206,9 +222,14 @@ fv_status fv_safetensors_read(fv_safetensors *file, const fv_file_entry *entry, 
                  (unsigned long long)entry->bytes);
     const fv_safetensors_shard *shard = &file->shards[entry->shard];
     const bool mapped = bytes > 0 && shard->map, whole = bytes == entry->bytes;
-    fv_scan scan = scan_of(file, entry);
-    const bool scans = whole && (scan.crc || scan.values);
-    if (mapped) {
+    const fv_torch_view *view = fv_torch_view_of(file, entry);
+    fv_scan scan = {0};
+    if (whole) FV_TRY(scan_of(file, entry, &scan));
+    const bool scans = scan.crc || scan.values;
+    if (view && !view->contiguous) {
+        FV_TRY(fv_torch_gather(file, entry, offset, out, bytes));
+        if (scans) FV_TRY(fv_scan_memory(file->ctx, out, bytes, &scan));
+    } else if (mapped) {
         FV_TRY(fv_file_check_size(&shard->file));
         memcpy(out, (const char *)shard->map + entry->offset + offset, bytes);
         if (scans) FV_TRY(fv_scan_memory(file->ctx, out, bytes, &scan));
@@ -227,9 +248,13 @@ fv_status fv_safetensors_view(fv_safetensors *file, const fv_file_entry *entry, 
     const fv_safetensors_shard *shard = &file->shards[entry->shard];
     FV_RETURN_IF(!shard->map, file->ctx, FV_ERR_STATE,
                  "%s: not mapped, open it with FV_SAFETENSORS_MAP", shard->file.path);
+    const fv_torch_view *view = fv_torch_view_of(file, entry);
+    FV_RETURN_IF(view && !view->contiguous, file->ctx, FV_ERR_STATE,
+                 "%s: a tensor is stored with strides and must be read", shard->file.path);
     FV_TRY(fv_file_check_size(&shard->file));
     const void *data = (const char *)shard->map + entry->offset;
-    fv_scan scan = scan_of(file, entry);
+    fv_scan scan = {0};
+    FV_TRY(scan_of(file, entry, &scan));
     if (scan.crc || scan.values) {
         FV_TRY(fv_scan_memory(file->ctx, data, (size_t)entry->bytes, &scan));
         FV_TRY(check_result(file, entry, &scan));

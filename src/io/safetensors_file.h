@@ -22,25 +22,45 @@ typedef struct fv_safetensors_dtype {
 const fv_safetensors_dtype *fv_safetensors_dtype_find(const char *name);
 const char *fv_safetensors_dtype_name(fv_dtype dtype);
 
+/* PyTorch's files (io/torch_file.h): a tensor is a view of a storage. */
+typedef struct fv_torch_storage {
+    const char *key; /* valid while the header is read */
+    size_t key_bytes;
+    uint64_t offset, bytes;
+    uint32_t crc;
+    bool verified; /* the sum was checked, or there is none */
+} fv_torch_storage;
+
+typedef struct fv_torch_view {
+    uint32_t storage;
+    bool contiguous;
+    size_t element; /* bytes */
+    int64_t stride[FV_MAX_RANK];
+} fv_torch_view;
+
 /* One file. Its entries are consecutive in the set. */
 typedef struct fv_safetensors_shard {
     fv_file file;
     bool open;
+    fv_weights_form form;
     void *map; /* NULL unless mapped */
     uint64_t data_start;
-    fv_file_entry *entries; /* in the order of their data */
+    fv_file_entry *entries; /* in the order of their data; PyTorch's in that of the dictionary */
     size_t count;
     fv_file_metadata *metadata;
     size_t metadata_count;
     const uint32_t *sums; /* CRC-32C of each entry's data, or NULL */
+    fv_torch_view *views; /* of each entry in a file of PyTorch, else NULL */
+    fv_torch_storage *storages;
 } fv_safetensors_shard;
 
 struct fv_safetensors {
     fv_ctx *ctx;
     unsigned flags;
     fv_arena arena;
-    fv_crc32c *crc; /* tables; NULL: nothing is verified */
-    int nonfinite;  /* tensors reported so far */
+    fv_crc32c *crc;     /* tables; NULL: nothing is verified */
+    fv_crc32c *zip_crc; /* the same for archives of PyTorch, once one is opened */
+    int nonfinite;      /* tensors reported so far */
     fv_safetensors_shard *shards;
     size_t shard_count;
     fv_file_entry *entries; /* of all shards */

@@ -124,14 +124,20 @@ fv_transformer *fv_model_transformer(const fv_model *m)
 
 /* ---- folders -------------------------------------------------------------------------------- */
 
+/* The first of these names that the folder has; messages name model.safetensors if none is there.
+ */
 static fv_status open_weights(const fv_model_folder *from, fv_safetensors **out)
 {
+    static const char *const names[] = {"model.safetensors.index.json", "model.safetensors",
+                                        "pytorch_model.bin.index.json", "pytorch_model.bin",
+                                        "model.safetensors"};
     char path[FV_PATH_BYTES];
     const unsigned flags =
         FV_SAFETENSORS_CHECK | (from->map ? FV_SAFETENSORS_MAP : FV_SAFETENSORS_COPY);
-    FV_TRY(fv_path_join(from->ctx, path, from->path, "model.safetensors.index.json"));
-    if (!fv_file_exists(from->ctx, path))
-        FV_TRY(fv_path_join(from->ctx, path, from->path, "model.safetensors"));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        FV_TRY(fv_path_join(from->ctx, path, from->path, names[i]));
+        if (fv_file_exists(from->ctx, path)) break;
+    }
     return fv_safetensors_open(from->ctx, path, flags, out);
 }
 
