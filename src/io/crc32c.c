@@ -4,40 +4,32 @@
 
 /* ---- zeros that follow ----------------------------------------------------------------------- */
 
-/* Appending zeros is linear over GF(2): a 32 x 32 matrix of bits, one word for each column. */
-typedef struct matrix {
-    uint32_t column[32];
-} matrix;
-
-static uint32_t multiply(const matrix *m, uint32_t vector)
+/* A sum is a polynomial over GF(2) modulo that of the CRC, its highest bit the constant term. The
+ * product of two. */
+static uint32_t multiply(uint32_t polynomial, uint32_t a, uint32_t b)
 {
-    uint32_t sum = 0;
-    for (int i = 0; vector; i++, vector >>= 1)
-        if (vector & 1) sum ^= m->column[i];
-    return sum;
-}
-
-/* The matrix of 2^log2_bytes zero bytes: that of one zero bit, squared. */
-static matrix zeros(uint32_t polynomial, int log2_bytes)
-{
-    matrix m, square;
-    m.column[0] = polynomial;
-    for (int i = 1; i < 32; i++)
-        m.column[i] = (uint32_t)1 << (i - 1);
-    for (int k = 0; k < log2_bytes + 3; k++) {
-        for (int i = 0; i < 32; i++)
-            square.column[i] = multiply(&m, m.column[i]);
-        m = square;
+    uint32_t product = 0;
+    for (uint32_t bit = (uint32_t)1 << 31; bit; bit >>= 1) {
+        if (a & bit) product ^= b;
+        b = b & 1 ? b >> 1 ^ polynomial : b >> 1;
     }
-    return m;
+    return product;
 }
 
+/* n zero bits that follow multiply a sum by x^n. */
 static void shift_init(fv_crc_shift *shift, uint32_t polynomial, int log2_bytes)
 {
-    const matrix m = zeros(polynomial, log2_bytes);
-    for (int k = 0; k < 4; k++)
-        for (uint32_t byte = 0; byte < 256; byte++)
-            shift->table[k][byte] = multiply(&m, byte << (8 * k));
+    uint32_t power = (uint32_t)1 << 30; /* x */
+    for (int k = 0; k < log2_bytes + 3; k++)
+        power = multiply(polynomial, power, power);
+    for (int k = 0; k < 4; k++) {
+        shift->table[k][0] = 0;
+        for (uint32_t byte = 1; byte < 256; byte++) {
+            const uint32_t rest = byte & (byte - 1), lowest = byte ^ rest;
+            shift->table[k][byte] = rest ? shift->table[k][rest] ^ shift->table[k][lowest]
+                                         : multiply(polynomial, power, lowest << (8 * k));
+        }
+    }
 }
 
 static uint32_t shifted(const fv_crc_shift *shift, uint32_t sum)
