@@ -246,11 +246,14 @@ fv_status fv_hf_load(fv_safetensors *file, const fv_transformer_config *cfg, boo
 {
     fv_params *plan = NULL;
     fv_transformer *counted = NULL;
-    FV_TRY(fv_params_create_plan(fv_params_ctx(params), &plan));
+    fv_ctx *ctx = fv_params_ctx(params);
+    FV_TRY(fv_params_create_plan(ctx, &plan));
+    fv_scope_begin(ctx); /* or the plan's tensors would live as long as the caller's scope */
     fv_status status = fv_transformer_create(plan, cfg, &counted);
     if (status == FV_OK) status = check(file, cfg, plan);
     if (status == FV_OK)
         status = read_all(file, plan, fv_family_names_of(cfg->family), wrap, params);
+    fv_scope_end(ctx);
     fv_transformer_destroy(&counted);
     fv_params_destroy(&plan);
     return status;
