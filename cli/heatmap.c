@@ -19,6 +19,7 @@ fv_status cli_heatmap_print(fv_ctx *ctx, FILE *to, const fv_look_map *map,
     fv_look_options full;
     fv_look_options_init(&full, sizeof full);
     if (options) full = *options;
+    full.shades = cli_utf8() ? FV_LOOK_SHADES_BLOCKS : FV_LOOK_SHADES_ASCII;
     if (full.columns == 0) full.columns = terminal_columns(to);
     fv_picture *picture = NULL;
     const fv_look_format form = cli_colour(to) ? FV_LOOK_FORMAT_TERMINAL : FV_LOOK_FORMAT_TEXT;

@@ -1,4 +1,5 @@
-/* A weight map on the terminal: in colours where they are on, else as plain shades. */
+/* A weight map on the terminal: in colours where they are on, else as shades, which are blocks in a
+ * UTF-8 locale and ASCII elsewhere. */
 #ifndef FOVEA_CLI_HEATMAP_H
 #define FOVEA_CLI_HEATMAP_H
 

@@ -89,6 +89,17 @@ bool cli_colour(FILE *to)
     return isatty(fileno(to)) == 1;
 }
 
+bool cli_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (int i = 0; i < CLI_COUNT(names); i++) {
+        const char *value = getenv(names[i]);
+        if (!value || !value[0]) continue;
+        return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
+    }
+    return false;
+}
+
 void cli_styled(FILE *to, cli_style style, const char *text, int width)
 {
     static const char *const codes[] = {"", "1", "2", "32", "33", "31"};

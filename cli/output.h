@@ -35,6 +35,10 @@ typedef enum cli_style { CLI_PLAIN, CLI_BOLD, CLI_DIM, CLI_GREEN, CLI_YELLOW, CL
 /* True on a terminal unless NO_COLOR is set or TERM is "dumb". */
 bool cli_colour(FILE *to);
 
+/* True if the locale's encoding is UTF-8. Read from LC_ALL, LC_CTYPE and LANG as they are: a locale
+ * need not be installed for a terminal to show its characters. */
+bool cli_utf8(void);
+
 /* Prints text in a style where colours are on, padded with blanks to `width` columns. */
 void cli_styled(FILE *to, cli_style style, const char *text, int width);
 

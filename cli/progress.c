@@ -38,7 +38,35 @@ static int terminal_width(void)
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-enum { FIELDS = 7, FIELD_BYTES = 64 };
+enum { FIELDS = 8, FIELD_BYTES = 64, BAR = 10 };
+
+/* A bar of BAR columns, or nothing for a log file. */
+static void bar_text(char out[FIELD_BYTES], double share, bool live)
+{
+    static const char *const blocks[] = {"\xE2\x96\x91", "\xE2\x96\x92", "\xE2\x96\x93",
+                                         "\xE2\x96\x88"},
+                             *const ascii[] = {"-", "-", "#", "#"};
+    const char *const *shades = cli_utf8() ? blocks : ascii;
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; live && i < BAR; i++) {
+        const int shade = (int)lround(3 * (share * BAR - i)); /* of this column */
+        cli_format(out + used, FIELD_BYTES - used, "%s",
+                   shades[shade < 0   ? 0
+                          : shade > 3 ? 3
+                                      : shade]);
+        used += strlen(out + used);
+    }
+}
+
+/* Columns of a text of single-width characters. */
+static int columns_of(const char *text)
+{
+    int columns = 0;
+    for (; *text; text++)
+        columns += ((unsigned char)*text & 0xC0) != 0x80;
+    return columns;
+}
 
 /* Joins the fields in their order. What does not fit into `width` columns is left out, the field
  * with the largest rank first. */
@@ -49,11 +77,11 @@ static void join_fields(char *out, size_t bytes, char fields[FIELDS][FIELD_BYTES
         size_t used = 0;
         out[0] = '\0';
         for (int i = 0; i < FIELDS; i++) {
-            if (rank[i] >= kept) continue;
+            if (rank[i] >= kept || !fields[i][0]) continue;
             cli_format(out + used, bytes - used, "%s%s", used ? "  " : "", fields[i]);
             used += strlen(out + used);
         }
-        if (used <= (size_t)width) return;
+        if (columns_of(out) <= width) return;
     }
 }
 
@@ -68,21 +96,22 @@ static void show_step(cli_progress *p, const fv_train_event *e)
     fv_memory_stats memory;
     fv_ctx_memory(p->ctx, &memory);
     /* The last to go are the step, the loss and the time left. */
-    static const int rank[FIELDS] = {0, 4, 1, 6, 3, 5, 2};
+    static const int rank[FIELDS] = {3, 0, 5, 1, 7, 4, 6, 2};
     char fields[FIELDS][FIELD_BYTES], bytes[24], spent[24], left[24], line[FIELDS * FIELD_BYTES];
-    cli_format(fields[0], FIELD_BYTES, "step %llu/%llu", (unsigned long long)e->step,
+    bar_text(fields[0], (double)e->step / (double)e->steps, p->live);
+    cli_format(fields[1], FIELD_BYTES, "step %llu/%llu", (unsigned long long)e->step,
                (unsigned long long)e->steps);
-    cli_format(fields[1], FIELD_BYTES, "epoch %.2f", e->epoch);
-    cli_format(fields[2], FIELD_BYTES, "loss %.4f", e->loss);
-    cli_format(fields[3], FIELD_BYTES, "lr %.2g", e->lr);
-    cli_format(fields[4], FIELD_BYTES, "%.0f tokens/s", e->tokens_per_second);
+    cli_format(fields[2], FIELD_BYTES, "epoch %.2f", e->epoch);
+    cli_format(fields[3], FIELD_BYTES, "loss %.4f", e->loss);
+    cli_format(fields[4], FIELD_BYTES, "lr %.2g", e->lr);
+    cli_format(fields[5], FIELD_BYTES, "%.0f tokens/s", e->tokens_per_second);
     cli_bytes_text(bytes, memory.held_bytes);
-    cli_format(fields[5], FIELD_BYTES, "%s", bytes);
+    cli_format(fields[6], FIELD_BYTES, "%s", bytes);
     clock_text(spent, e->seconds);
     if (last)
-        cli_format(fields[6], FIELD_BYTES, "%s", spent);
+        cli_format(fields[7], FIELD_BYTES, "%s", spent);
     else
-        cli_format(fields[6], FIELD_BYTES, "%s, %s left", spent, clock_text(left, e->seconds_left));
+        cli_format(fields[7], FIELD_BYTES, "%s, %s left", spent, clock_text(left, e->seconds_left));
     /* The last column stays empty: some terminals wrap when it is written. */
     join_fields(line, sizeof line, fields, rank, p->live ? terminal_width() - 1 : INT_MAX);
     break_line(p);

@@ -196,6 +196,28 @@ static void ctrl_c_saves(void)
     expect(0, NULL, "resuming after step");
 }
 
+/* Maps and the progress bar use blocks in a UTF-8 locale, of which LC_ALL has the last word, and
+ * ASCII elsewhere. */
+static void shades_follow_the_locale(void)
+{
+    static const char light[] = "\xE2\x96\x91", full[] = "\xE2\x96\x88";
+    for (int utf8 = 0; utf8 < 2; utf8++) {
+        setenv("LC_ALL", utf8 ? "de_DE.utf8" : "C", 1);
+        setenv("LANG", utf8 ? "C" : "en_US.UTF-8", 1);
+        program_run("look %s 3.5.79", program_path("m"));
+        expect(0, utf8 ? light : " from 0 . - + ## to", "");
+        CHECK((strstr(program.out, full) != NULL) == utf8);
+        program_start_to(PROGRAM_NARROW, "train %s -o %s -t 1 --train.steps 6 " SMALL,
+                         program_path("r.toml"), program_path(utf8 ? "bar8" : "bar"));
+        program_wait();
+        CHECK_EQ(program.code, 0);
+        CHECK(strstr(program.out, utf8 ? full : "##########  step 6/6") != NULL);
+        CHECK((strstr(program.out, "#") != NULL) == !utf8);
+    }
+    unsetenv("LC_ALL");
+    unsetenv("LANG");
+}
+
 /* On a narrow terminal the progress line loses fields but never wraps, and what is printed after
  * Ctrl-C starts a new line. */
 static void progress_fits_the_terminal(void)
@@ -251,6 +273,7 @@ TEST_MAIN(argc, argv)
     RUN(every_key_is_explained);
     RUN(mistakes_are_reported);
     RUN(ctrl_c_saves);
+    RUN(shades_follow_the_locale);
     RUN(progress_fits_the_terminal);
     RUN(ctrl_c_ends_a_run);
     program_end();

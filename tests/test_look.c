@@ -368,6 +368,23 @@ static void text_form_is_exact(void)
     fv_picture_free(&p);
 }
 
+#define LIGHT  "\xE2\x96\x91"
+#define MEDIUM "\xE2\x96\x92"
+#define DARK   "\xE2\x96\x93"
+#define FULL   "\xE2\x96\x88"
+
+static void block_shades_are_exact(void)
+{
+    const float values[] = {0, 0.3F, 0.6F, 1, NAN};
+    const fv_look_map map = {.rows = 1, .cols = 5, .values = values};
+    fv_look_options o = plain_options();
+    o.shades = FV_LOOK_SHADES_BLOCKS;
+    fv_picture *p = drawn(&map, FV_LOOK_FORMAT_TEXT, &o);
+    CHECK_STR(text_of(p), "  " LIGHT LIGHT " " MEDIUM MEDIUM " " DARK DARK " " FULL FULL
+                          "  ?\n from 0 " LIGHT " " MEDIUM " " DARK " " FULL " to 1\n");
+    fv_picture_free(&p);
+}
+
 /* Labels as wide as a cell stand upright: side by side they would read as one word. */
 static void neighbouring_labels_do_not_touch(void)
 {
@@ -556,6 +573,7 @@ TEST_MAIN(argc, argv)
     RUN(unequal_and_empty_maps);
     RUN(large_maps_are_embedded);
     RUN(text_form_is_exact);
+    RUN(block_shades_are_exact);
     RUN(neighbouring_labels_do_not_touch);
     RUN(terminal_form_is_exact);
     RUN(small_text_keeps_the_peaks);

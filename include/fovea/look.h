@@ -13,8 +13,8 @@
  * Latin, Greek and Cyrillic letters; any other character appears as its code point in small
  * hexadecimal digits (4E/2D for U+4E2D). PDF is one page of vectors for papers and slides: Latin
  * text in Helvetica, other characters as in PNG. HTML is one self-contained file; hovering over a
- * cell shows its value. TEXT and TERMINAL are for maps only: shades of plain characters, and 256
- * colours with escape sequences.
+ * cell shows its value. TEXT and TERMINAL are for maps only: shades of characters, and 256 colours
+ * with escape sequences.
  *
  * Labels and titles are UTF-8 and may contain anything: markup is escaped, control characters
  * appear as their symbols (U+2400 ...), invalid bytes as U+FFFD. NULL means no label.
@@ -76,6 +76,15 @@ typedef enum fv_colour_map {
     FV_COLOUR_MAP_COUNT
 } fv_colour_map;
 
+/* Characters of the text formats, other than those of labels. */
+typedef enum fv_look_shades {
+    FV_LOOK_SHADES_DEFAULT, /* TEXT: ASCII, TERMINAL: blocks */
+    FV_LOOK_SHADES_ASCII,   /* . - + ## */
+    FV_LOOK_SHADES_BLOCKS,  /* U+2591 to U+2593 and U+2588, and half blocks for a downsampled map in
+                               colours */
+    FV_LOOK_SHADES_COUNT
+} fv_look_shades;
+
 typedef struct fv_look_options {
     size_t struct_size;
     fv_colour_map colours;
@@ -87,6 +96,7 @@ typedef struct fv_look_options {
     int columns;      /* width of the text formats, 20 to 1000; 0: 80 */
     const char *font; /* PNG: a font file (TrueType, OpenType) for any script; NULL: the built-in
                          font. Letters that it lacks are from the built-in font */
+    fv_look_shades shades; /* text formats */
 } fv_look_options;
 
 /* Sets the defaults, which also apply when options is NULL: blues, range from the data, automatic

@@ -19,6 +19,8 @@ fv_status fv_look_options_check(fv_ctx *ctx, const fv_look_options *options, fv_
                  "look: options.struct_size is invalid, call fv_look_options_init first");
     FV_RETURN_IF((unsigned)full->colours >= FV_COLOUR_MAP_COUNT, ctx, FV_ERR_ARGUMENT,
                  "look: unknown colour map %d", (int)full->colours);
+    FV_RETURN_IF((unsigned)full->shades >= FV_LOOK_SHADES_COUNT, ctx, FV_ERR_ARGUMENT,
+                 "look: unknown shades %d", (int)full->shades);
     FV_RETURN_IF(!isfinite(full->low) || !isfinite(full->high) || full->low > full->high, ctx,
                  FV_ERR_ARGUMENT, "look: invalid colour range from %g to %g", full->low,
                  full->high);

@@ -10,21 +10,26 @@ typedef struct printer {
     const fv_look_map *map;
     fv_values values;
     fv_colour_range range;
-    bool colour, numbers;
+    bool colour, numbers, blocks;
     int columns;
     fv_writer out;
 } printer;
 
 /* ---- cells ----------------------------------------------------------------------- */
 
-/* The character for a value or NaN. */
-static char shade_of(const printer *p, double value)
+enum { SHADES = 4 };
+
+static const char *const ascii_shades[SHADES] = {".", "-", "+", "#"};
+static const char *const block_shades[SHADES] = {"\xE2\x96\x91", "\xE2\x96\x92", "\xE2\x96\x93",
+                                                 "\xE2\x96\x88"};
+
+/* The shade of a value; -1 for NaN. */
+static int shade_of(const printer *p, double value)
 {
-    static const char shades[] = ".-+#";
     const double share = fv_colour_position(&p->range, value);
-    if (isnan(share)) return '?';
-    const int i = (int)(share * 4);
-    return shades[i > 3 ? 3 : i];
+    if (isnan(share)) return -1;
+    const int i = (int)(share * SHADES);
+    return i < SHADES ? i : SHADES - 1;
 }
 
 static void put_cell(printer *p, double value, int width)
@@ -34,11 +39,14 @@ static void put_cell(printer *p, double value, int width)
         fv_writer_repeat(&p->out, " ", width);
         return;
     }
-    const char shade = shade_of(p, value);
-    const int wide = shade == '#' && width > 1 ? 2 : 1; /* emphasises the strongest */
+    const int shade = shade_of(p, value);
+    /* Blocks fill a cell up to a blank before it; of other characters only the strongest is
+     * doubled. */
+    int wide = width > 1 && shade == SHADES - 1 ? 2 : 1;
+    if (p->blocks && shade >= 0) wide = width > 1 ? width - 1 : 1;
     fv_writer_repeat(&p->out, " ", width - wide);
-    for (int i = 0; i < wide; i++)
-        fv_writer_bytes(&p->out, &shade, 1);
+    fv_writer_repeat(&p->out, shade < 0 ? "?" : (p->blocks ? block_shades : ascii_shades)[shade],
+                     wide);
 }
 
 /* The value as a number, in a readable colour on the cell's colour. */
@@ -246,7 +254,7 @@ static void print_small(printer *p)
     int64_t rows = p->values.rows * cols / p->values.cols;
     if (rows > 2 * MAX_LINES) rows = 2 * MAX_LINES;
     if (rows < 1) rows = 1;
-    if (p->colour)
+    if (p->colour && p->blocks)
         put_half_blocks(p, rows, cols);
     else
         put_shades(p, (rows + 1) / 2, cols);
@@ -278,7 +286,8 @@ static void print_legend(printer *p)
             put_cell(p, p->range.low + (p->range.high - p->range.low) * i / 8, 2);
         fv_writer_text(&p->out, "\x1b[0m");
     } else {
-        fv_writer_text(&p->out, ". - + ##");
+        fv_writer_text(&p->out, p->blocks ? "\xE2\x96\x91 \xE2\x96\x92 \xE2\x96\x93 \xE2\x96\x88"
+                                          : ". - + ##");
     }
     fv_writer_format(&p->out, " to %s\n", fv_short_number(p->range.high, high));
 }
@@ -292,6 +301,9 @@ fv_status fv_heatmap_print(fv_ctx *ctx, const fv_look_map *map, bool colour,
                  .range = fv_colour_range_of(options, map->rows, map->cols, stride, map->values),
                  .colour = colour,
                  .numbers = options->numbers,
+                 .blocks = options->shades == FV_LOOK_SHADES_DEFAULT
+                               ? colour
+                               : options->shades == FV_LOOK_SHADES_BLOCKS,
                  .columns = options->columns,
                  .out = {.ctx = ctx}};
     int64_t margin = widest(map->row_labels, map->rows);
