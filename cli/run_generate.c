@@ -74,6 +74,9 @@ static bool print_piece(void *user, int64_t text, const char *piece, size_t byte
     return fwrite(piece, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
 }
 
+/* Of --json, by fv_generated_end; part of the program's interface. */
+static const char *const ends[] = {"eos", "stop", "length", "context"};
+
 static void print_json(const fv_generated_text *g, const char *prompt, int rank)
 {
     cli_json j = {.to = stdout};
@@ -84,7 +87,7 @@ static void print_json(const fv_generated_text *g, const char *prompt, int rank)
     cli_json_int(&j, "tokens", g->count);
     cli_json_real(&j, "score", g->score);
     cli_json_real(&j, "log_prob", g->log_prob);
-    cli_json_text(&j, "ended_by", g->ended ? "end" : g->stopped ? "stop" : "length");
+    cli_json_text(&j, "ended_by", ends[g->ended_by]);
     cli_json_open(&j, "ids", '[');
     for (int64_t i = 0; i < g->count; i++)
         cli_json_int(&j, NULL, g->tokens[i]);
@@ -111,7 +114,7 @@ static void note_full_context(generate_job *w, const fv_generated_text *g)
     if (!g->context_full || w->context_full) return;
     w->context_full = true;
     const fv_transformer *model = fv_generator_transformer(w->gen);
-    const bool cut = !g->ended && !g->stopped && g->count < w->how.max_tokens;
+    const bool cut = g->ended_by == FV_ENDED_BY_CONTEXT;
     fflush(stdout);
     cli_note("run: the model's context of %lld tokens was full: %s",
              (long long)fv_transformer_settings(model)->max_positions,

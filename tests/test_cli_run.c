@@ -118,6 +118,7 @@ static void a_full_context_drops_its_older_half(void)
     CHECK_EQ(times_in_errors("context"), 2);
     program_run("run %s abc bcd -n 200 --min-tokens 200 --json --no-context-shift", gpt2);
     expect(0, "\"tokens\": 6", "context of 64 tokens was full: the output ends there");
+    expect(0, "\"ended_by\": \"context\"", NULL);
     CHECK_EQ(times_in_errors("context"), 1);
     program_run("run %s abc -n 20 --no-context-shift", gpt2);
     expect(0, NULL, "");
@@ -153,6 +154,17 @@ static void a_stop_text_ends(void)
     program_run("run %s abc -n 12 --json --stop never||%c", folder("llama", 263), letter);
     expect(0, "\"text\": \"\"", NULL);
     expect(0, "\"ended_by\": \"stop\"", NULL);
+}
+
+/* -n counts the end token, as transformers' max_new_tokens does. */
+static void an_end_token_ends(void)
+{
+    const char *const gpt2 = folder("gpt2", 331);
+    program_text("gpt2/generation_config.json",
+                 "{\"forced_eos_token_id\": 5, \"eos_token_id\": 5}");
+    program_run("run %s abc -n 8 --json", gpt2);
+    expect(0, "\"ended_by\": \"eos\"", NULL);
+    expect(0, "\"tokens\": 7", NULL);
 }
 
 static void stop_texts_are_at_most_16(void)
@@ -239,6 +251,7 @@ TEST_MAIN(argc, argv)
     RUN(an_encoder_fills_in_and_embeds);
     RUN(mistakes_are_named);
     RUN(weights_survive_their_file);
+    RUN(an_end_token_ends); /* last: it changes a folder */
     program_end();
     return TEST_END();
 }

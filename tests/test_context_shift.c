@@ -8,7 +8,7 @@
 #include "fovea/ops.h"
 #include "support/test.h"
 
-enum { CONTEXT = 16, VOCABULARY = 23, NEW = 60, PROMPTS = 4, LONGEST = 41 };
+enum { CONTEXT = 16, VOCABULARY = 23, BOS = 0, NEW = 60, PROMPTS = 4, LONGEST = 41 };
 
 static const int64_t lengths[PROMPTS] = {3, LONGEST, 1, CONTEXT};
 
@@ -35,7 +35,7 @@ static world open_world(fv_family family, fv_position_kind positions, int64_t co
     cfg.max_positions = context;
     cfg.positions = positions;
     cfg.init_std = 0.5; /* so that the logits differ clearly */
-    cfg.bos = 0;
+    cfg.bos = BOS;
     cfg.eos = -1;
     CHECK_EQ(fv_ctx_create(NULL, &w.ctx), FV_OK);
     CHECK_OK(w.ctx, fv_params_create(w.ctx, &w.params));
@@ -124,8 +124,9 @@ static int64_t best_of(float logits[VOCABULARY], const int64_t *text, int64_t n)
     return best;
 }
 
-/* Follows an output token by token: a full context keeps its last half, and all of it goes through
- * the model again. Checks its probability and, where it is greedy, its tokens. */
+/* Follows an output token by token: a full context keeps its last half, of which BOS is the first
+ * if the prompt began with it, and all of it goes through the model again. Checks its probability
+ * and, where it is greedy, its tokens. */
 static void check_output(world *w, int64_t number, const fv_generated_text *g, int64_t count,
                          bool greedy)
 {
@@ -135,11 +136,16 @@ static void check_output(world *w, int64_t number, const fv_generated_text *g, i
     if (!g) return;
     CHECK_EQ(g->count, count);
     CHECK(!g->ended && !g->stopped && g->context_full);
+    CHECK_EQ(g->ended_by, FV_ENDED_BY_LENGTH);
     memcpy(text, w->prompt[number], (size_t)n * sizeof *text);
+    const bool keeps_bos = text[0] == BOS && w->context >= 4;
+    int64_t context[LONGEST + NEW];
     for (int64_t i = 0; i < g->count && i < NEW; i++) {
         float logits[VOCABULARY];
         if (n - first >= w->context) first = n - (w->context > 1 ? w->context / 2 : 1);
-        pass(w, text + first, n - first, logits);
+        memcpy(context, text + first, (size_t)(n - first) * sizeof *text);
+        if (keeps_bos) context[0] = BOS;
+        pass(w, context, n - first, logits);
         log_prob += log_softmax_of(logits, g->tokens[i]);
         if (greedy) CHECK_EQ(g->tokens[i], best_of(logits, text, n));
         text[n++] = g->tokens[i];
@@ -227,6 +233,7 @@ static void nothing_is_dropped_before_the_context_is_full(void)
         const bool is_long = lengths[i] >= CONTEXT;
         CHECK_EQ(g->count, is_long ? CONTEXT / 2 : CONTEXT - lengths[i]);
         CHECK_EQ(g->context_full, is_long);
+        CHECK_EQ(g->ended_by, FV_ENDED_BY_CONTEXT);
     }
     fv_generated_free(&fits);
     close_world(&w);
@@ -247,6 +254,7 @@ static void an_end_token_may_come_after_a_shift(void)
     const fv_generated_text *g = fv_generated_get(out, 0, 0);
     CHECK_EQ(g->count, left);
     CHECK(g->ended && g->context_full);
+    CHECK_EQ(g->ended_by, FV_ENDED_BY_EOS);
     fv_generated_free(&out);
     close_world(&w);
 }
@@ -278,6 +286,7 @@ static void a_full_context_ends_outputs(void)
     const fv_generated_text *g = fv_generated_get(cut, 0, 0);
     CHECK_EQ(g->count, left);
     CHECK(g->context_full && !g->ended && !g->stopped);
+    CHECK_EQ(g->ended_by, FV_ENDED_BY_CONTEXT);
     expect_equal(g, fv_generated_get(whole, 0, 0));
     fv_generated_free(&whole);
     fv_generated_free(&cut);

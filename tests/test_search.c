@@ -378,6 +378,32 @@ static void sources_without_room_give_nothing(void)
     }
 }
 
+/* max_tokens counts the end token in every search, as max_new_tokens of transformers does: with the
+ * end forced onto the last place, one token less comes before it. */
+static void the_end_token_counts(void)
+{
+    enum { GREEDY, SAMPLING, BEAM, BEAM_AS_TRANSFORMERS, KINDS };
+    const int64_t most[2] = {MOST, 2};
+    for (int kind = 0; kind < KINDS; kind++) {
+        fv_search_config cfg = toy_config(kind >= BEAM ? 3 : 1, 1);
+        cfg.sample = kind == SAMPLING;
+        cfg.as_transformers = kind == BEAM_AS_TRANSFORMERS;
+        cfg.min_tokens = MOST - 1;
+        cfg.forced_last = END;
+        toy t = {.first = 0};
+        const fv_stepper stepper = toy_stepper(&t);
+        fv_outputs *out = NULL;
+        CHECK_OK(ctx, fv_search(ctx, &stepper, 2, most, &cfg, &out));
+        for (int64_t s = 0; out && s < 2; s++) {
+            const fv_output *o = fv_outputs_get(out, s, 0);
+            CHECK(o && o->ended);
+            if (o) CHECK_EQ(o->count, most[s] - 1);
+        }
+        CHECK_EQ(t.steps, MOST);
+        fv_outputs_free(&out);
+    }
+}
+
 TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
@@ -392,6 +418,7 @@ TEST_MAIN(argc, argv)
     RUN(the_first_token_of_all_is_forced);
     RUN(bad_settings_are_refused);
     RUN(sources_without_room_give_nothing);
+    RUN(the_end_token_counts);
     RUN(defaults_are_greedy);
     RUN(prompts_of_other_tokens);
     fv_ctx_destroy(&ctx);

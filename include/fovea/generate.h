@@ -39,7 +39,8 @@ extern "C" {
 /*
  * What happens when prompt and output together have as many tokens as the model's context.
  * FV_CONTEXT_SHIFT: the last half of the context is kept and encoded again, and generation
- * continues; of a prompt that is as long or longer, too, the last half of a context is kept.
+ * continues; of a prompt that is as long or longer, too, the last half of a context is kept. A BOS
+ * token at the beginning stays there, in place of the first of the others (contexts of at least 4).
  * Settings that depend on earlier tokens (repetition_penalty, no_repeat_ngram) still see all of
  * them. With an encoder, as FV_CONTEXT_STOP.
  */
@@ -52,8 +53,8 @@ typedef enum fv_context_full {
 typedef struct fv_generate_config {
     size_t struct_size;
     fv_search_config search;
-    /* New tokens at most; 0: as many as the context holds, and where that has no bound, twice the
-     * source's and ten more. [0] */
+    /* New tokens at most, an end token included, as max_new_tokens of transformers; 0: as many as
+     * the context holds, and where that has no bound, twice the source's and ten more. [0] */
     int64_t max_tokens;
     const char *const *stop; /* texts that end an output and are not part of it [NULL] */
     int stop_count;
@@ -71,15 +72,25 @@ typedef struct fv_generate_config {
 FV_API void fv_generate_config_init(fv_generate_config *cfg, size_t struct_size,
                                     const fv_generation_defaults *defaults);
 
+/* What ended an output. */
+typedef enum fv_generated_end {
+    FV_ENDED_BY_EOS,    /* an end token */
+    FV_ENDED_BY_STOP,   /* a stop text, or on_text */
+    FV_ENDED_BY_LENGTH, /* max_tokens */
+    FV_ENDED_BY_CONTEXT /* the context was full before max_tokens, or max_tokens is 0 */
+} fv_generated_end;
+
 typedef struct fv_generated_text {
     const char *text; /* what was generated, without the prompt; NUL-terminated UTF-8 */
     size_t bytes;
     const int64_t *tokens; /* likewise, without the end token */
     int64_t count;
-    bool ended;   /* by an end token */
-    bool stopped; /* by a stop text, or by on_text */
+    bool ended;   /* ended_by is FV_ENDED_BY_EOS */
+    bool stopped; /* ended_by is FV_ENDED_BY_STOP */
     double score, log_prob;
-    bool context_full; /* earlier tokens were dropped, or the output ends, for lack of context */
+    bool context_full; /* earlier tokens were dropped, or fewer than max_tokens are generated, for
+                          lack of context */
+    fv_generated_end ended_by;
 } fv_generated_text;
 
 typedef struct fv_generated fv_generated;

@@ -137,7 +137,8 @@ typedef struct fv_output {
 typedef struct fv_outputs fv_outputs;
 
 /*
- * max_tokens[i] bounds the tokens of source i (the end token does not count). Ops run without
+ * max_tokens[i] bounds the steps of source i, whichever search runs: its tokens, the end token
+ * included, as max_new_tokens of transformers does. Ops run without
  * recording. Fails: ARGUMENT, SHAPE (logits of another shape), STATE (a row without a valid
  * choice), MEMORY, CANCELLED, and whatever the stepper fails with.
  */

@@ -7,6 +7,17 @@
 
 int64_t fv_context_kept(int64_t context) { return context > 1 ? context / 2 : 1; }
 
+int64_t fv_context_shorten(const int64_t *tokens, int64_t count, int64_t context, int64_t bos,
+                           int64_t *to)
+{
+    const int64_t kept = fv_context_kept(context);
+    /* With room for one token only, that is the last one. */
+    const int64_t head = kept > 1 && bos >= 0 && tokens[0] == bos ? 1 : 0;
+    if (head) to[0] = bos;
+    memmove(to + head, tokens + count - (kept - head), (size_t)(kept - head) * sizeof *to);
+    return kept;
+}
+
 /* Tokens that a row has room for: a context of one token is full already when the next is added. */
 static int64_t stride(const fv_context_shift *s) { return s->context + 1; }
 
@@ -93,13 +104,12 @@ static fv_status add_tokens(fv_context_shift *s, fv_ctx *ctx, fv_tensor *tokens)
 static fv_status shift_full_rows(fv_context_shift *s)
 {
     fv_ctx *ctx = ctx_of(s);
-    const int64_t kept = fv_context_kept(s->context);
+    const int64_t bos = fv_transformer_settings(s->decoder->cache->model)->bos;
     int64_t count = 0, *const row = s->moved_length;
     for (int64_t i = 0; i < s->rows; i++) {
         if (s->length[i] < s->context) continue;
         int64_t *tokens = s->tokens + i * stride(s);
-        memmove(tokens, tokens + s->length[i] - kept, (size_t)kept * sizeof *tokens);
-        s->length[i] = kept;
+        s->length[i] = fv_context_shorten(tokens, s->length[i], s->context, bos, tokens);
         row[count++] = i;
     }
     if (count == 0) return FV_OK;
@@ -110,7 +120,7 @@ static fv_status shift_full_rows(fv_context_shift *s)
     int64_t *length = (int64_t *)(void *)(tokens + count);
     for (int64_t i = 0; i < count; i++) {
         tokens[i] = s->tokens + row[i] * stride(s);
-        length[i] = kept;
+        length[i] = s->length[row[i]];
     }
     const fv_sequences rest = {.count = count, .tokens = tokens, .length = length};
     const fv_status status = fv_cache_refill(s->decoder->cache, &rest, row);

@@ -1,6 +1,7 @@
 /*
  * A search that continues when a decoder's context is full. The stepper keeps the tokens in the
- * context of each row. A row that has as many as the context holds keeps the last half of them;
+ * context of each row. A row that has as many as the context holds keeps the last half of them, and
+ * its BOS token if it begins with one, since models are trained on texts that do;
  * these go through the model again, from position 0 on: their keys and values depend on the tokens
  * that were dropped, so moving the cached ones would give another result.
  *
@@ -22,7 +23,12 @@ typedef struct fv_context_shift {
     int64_t *length, *moved_length; /* [room] */
 } fv_context_shift;
 
-/* How many tokens stay when the context is full. */
+/* Copies the tokens of a text that stay in a full context to `to`, which may be `tokens`, and
+ * returns their number: the last half of the context, in which a BOS token at the beginning of the
+ * text takes the place of the first one. `bos` is -1 where there is none. */
+int64_t fv_context_shorten(const int64_t *tokens, int64_t count, int64_t context, int64_t bos,
+                           int64_t *to);
+/* Most tokens that fv_context_shorten leaves. */
 int64_t fv_context_kept(int64_t context);
 
 /* `shift` must outlive the search. */

@@ -127,10 +127,11 @@ static bool can_shift(const run *r)
     return r->cfg->context_full == FV_CONTEXT_SHIFT && !r->given;
 }
 
-/* The prompts of the decoder: of one that leaves no room in the context, the end. */
+/* The prompts of the decoder: of one that leaves no room in the context, what a shift keeps. */
 static fv_status fit_prompts(run *r)
 {
-    const int64_t context = context_of(r), kept = fv_context_kept(context);
+    const int64_t context = context_of(r),
+                  bos = fv_transformer_settings(r->decoder.cache->model)->bos;
     r->decoder.prompts = r->prompts;
     if (!can_shift(r)) return FV_OK;
     const size_t count = (size_t)r->prompts.count;
@@ -139,9 +140,14 @@ static fv_status fit_prompts(run *r)
     FV_RETURN_IF(!tokens || !length, r->ctx, FV_ERR_MEMORY, "generate: no memory for %zu prompts",
                  count);
     for (size_t i = 0; i < count; i++) {
-        const int64_t has = r->prompts.length[i];
-        length[i] = has < context ? has : kept;
-        tokens[i] = r->prompts.tokens[i] + (has - length[i]);
+        const int64_t *whole = r->prompts.tokens[i];
+        length[i] = r->prompts.length[i];
+        tokens[i] = whole;
+        if (length[i] < context) continue;
+        int64_t *part = fv_arena_array(&r->arena, (size_t)fv_context_kept(context), sizeof *part);
+        FV_RETURN_IF(!part, r->ctx, FV_ERR_MEMORY, "generate: no memory for a prompt");
+        length[i] = fv_context_shorten(whole, length[i], context, bos, part);
+        tokens[i] = part;
     }
     r->decoder.prompts.tokens = tokens;
     r->decoder.prompts.length = length;
@@ -246,14 +252,19 @@ const fv_generated_text *fv_generated_get(const fv_generated *g, int64_t text, i
     return &g->outputs[text * g->nbest + n];
 }
 
-/* Whether tokens were dropped before the last one was chosen, or fewer were chosen than asked for
- * because the context was full. */
-static bool is_context_full(const run *r, int64_t text, const fv_output *o, bool stopped)
+/* Whether tokens were dropped before the last one was chosen. */
+static bool is_shifted(const run *r, int64_t text, const fv_output *o)
 {
     const int64_t has = r->decoder.prompts.length[text], chosen = o->count + (o->ended ? 1 : 0);
-    const bool cut = r->max_tokens[text] < r->cfg->max_tokens && o->count == r->max_tokens[text];
-    return has < r->prompts.length[text] || has + chosen > context_of(r) ||
-           (cut && !o->ended && !stopped);
+    return has < r->prompts.length[text] || has + chosen > context_of(r);
+}
+
+/* What ended an output that no end token, stop text or callback ended. */
+static fv_generated_end end_of_tokens(const run *r, int64_t text)
+{
+    const int64_t has = r->decoder.prompts.length[text], most = r->max_tokens[text];
+    const bool all = r->cfg->max_tokens > 0 && most == r->cfg->max_tokens;
+    return !all && has + most == context_of(r) ? FV_ENDED_BY_CONTEXT : FV_ENDED_BY_LENGTH;
 }
 
 static fv_status add_result(run *r, fv_generated *g, int64_t text, const fv_output *o)
@@ -272,16 +283,22 @@ static fv_status add_result(run *r, fv_generated *g, int64_t text, const fv_outp
     fv_text_free(ctx, &text_of);
     FV_RETURN_IF(!copy, ctx, FV_ERR_MEMORY, "generate: no memory for a text");
     const bool cut = !o->ended && o->count < r->max_tokens[text];
+    const fv_generated_end by = stopped || cut ? FV_ENDED_BY_STOP
+                                : o->ended     ? FV_ENDED_BY_EOS
+                                               : end_of_tokens(r, text);
+    /* Without a limit, the context is what was asked for. */
+    const bool short_of_asked = by == FV_ENDED_BY_CONTEXT && r->cfg->max_tokens > 0;
     g->outputs[text * g->nbest + g->found[text]++] =
         (fv_generated_text){.text = copy,
                             .bytes = bytes,
                             .tokens = tokens,
                             .count = o->count,
-                            .ended = o->ended && !stopped,
-                            .stopped = stopped || cut,
+                            .ended = by == FV_ENDED_BY_EOS,
+                            .stopped = by == FV_ENDED_BY_STOP,
                             .score = o->score,
                             .log_prob = o->log_prob,
-                            .context_full = is_context_full(r, text, o, stopped)};
+                            .context_full = is_shifted(r, text, o) || short_of_asked,
+                            .ended_by = by};
     return FV_OK;
 }
 
