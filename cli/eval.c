@@ -282,13 +282,7 @@ static int run(const cli_call *call)
 }
 
 static const cli_option options[] = {
-    {.name = "beam",
-     .type = CLI_INT,
-     .default_value = "5",
-     .min = 1,
-     .max = 1000,
-     .metavar = "N",
-     .help = "beam size; 1 is greedy search"},
+    CLI_BEAM("5"),
     {.name = "length-penalty",
      .type = CLI_FLOAT,
      .default_value = "1",
@@ -296,9 +290,7 @@ static const cli_option options[] = {
      .max = 10,
      .metavar = "A",
      .help = "exponent of ((5 + length) / 6)"},
-    {.name = "replace-unk",
-     .type = CLI_FLAG,
-     .help = "replace an unknown word by the source word with the highest attention weight"},
+    CLI_REPLACE_UNK,
     {.name = "lc", .type = CLI_FLAG, .help = "lower-cased BLEU first, and lower-cased chrF"},
     {.name = "by-length",
      .type = CLI_INT,

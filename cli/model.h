@@ -11,39 +11,7 @@
 #include "fovea/translate.h"
 #include "memory.h"
 #include "options.h"
-
-/* --threads, for the option tables. */
-#define CLI_THREADS                                                                                \
-    {                                                                                              \
-        .name = "threads", .letter = 't', .type = CLI_INT, .default_value = "0", .min = 0,         \
-        .max = 64, .metavar = "N", .help = "threads; 0: one per CPU"                               \
-    }
-
-/* The options that go with --ids, likewise. */
-#define CLI_IDS_OPTIONS                                                                            \
-    {.name = "decoder-ids",                                                                        \
-     .type = CLI_PATH,                                                                             \
-     .metavar = "FILE",                                                                            \
-     .help = "with --ids: tokens of the decoder"},                                                 \
-        {.name = "mask",                                                                           \
-         .type = CLI_PATH,                                                                         \
-         .metavar = "FILE",                                                                        \
-         .help = "with --ids: 0 hides a token"},                                                   \
-    {                                                                                              \
-        .name = "type-ids", .type = CLI_PATH, .metavar = "FILE",                                   \
-        .help = "with --ids: token types (sentence A, B)"                                          \
-    }
-
-/* How weights are loaded, likewise. */
-#define CLI_WEIGHTS                                                                                \
-    {.name = "mmap",                                                                               \
-     .type = CLI_FLAG,                                                                             \
-     .help = "map the weights instead of reading them: less memory, but if another program "       \
-             "truncates the file, this one is killed (SIGBUS)"},                                   \
-    {                                                                                              \
-        .name = "no-verify", .type = CLI_FLAG,                                                     \
-        .help = "do not verify the weights' checksums and values"                                  \
-    }
+#include "shared_options.h"
 
 /* Opens a model's folder as --mmap and --no-verify ask for. */
 fv_status cli_open_model(fv_ctx *ctx, const cli_call *call, const char *folder, fv_model **out);

@@ -92,6 +92,50 @@ static bool has_broken_paragraph(const char *text)
     return false;
 }
 
+/* The entry of an option in the help, up to the next option; NULL: there is none. */
+static const char *entry_of(const char *help, const char *name, size_t *bytes)
+{
+    char head[64];
+    snprintf(head, sizeof head, "--%s ", name);
+    const char *at = strstr(help, "\nOptions");
+    at = at ? strstr(at, head) : NULL;
+    const char *end = at ? strchr(at, '\n') : NULL;
+    while (end && strncmp(end, "\n          ", 11) == 0)
+        end = strchr(end + 1, '\n');
+    *bytes = end ? (size_t)(end - at) : 0;
+    return end ? at : NULL;
+}
+
+/* An option that run, look and eval share means the same in each, and its help says the same. */
+static void shared_options_are_the_same(void)
+{
+    static const char *const names[] = {"file",       "prompt",    "beam",        "pharaoh",
+                                        "ids",        "type-ids",  "decoder-ids", "mask",
+                                        "mmap",       "no-verify", "threads",     "memory",
+                                        "replace-unk"},
+                             *const others[] = {"look", "eval"};
+    static char run[1 << 16];
+    program_run("run --help");
+    snprintf(run, sizeof run, "%.65000s", program.out);
+    int shared = 0;
+    for (size_t v = 0; v < 2; v++) {
+        program_run("%s --help", others[v]);
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            size_t bytes = 0, other = 0;
+            const char *a = entry_of(run, names[i], &bytes),
+                       *b = entry_of(program.out, names[i], &other);
+            CHECK(a != NULL);
+            if (!a || !b) continue;
+            shared++;
+            const bool own_default = v == 1 && strcmp(names[i], "beam") == 0;
+            if (own_default) bytes -= 4; /* " [1]" */
+            CHECK(other >= bytes && memcmp(a, b, bytes) == 0);
+            CHECK(own_default || other == bytes);
+        }
+    }
+    CHECK_EQ(shared, 12 + 6);
+}
+
 static void help_of_every_verb(void)
 {
     for (int i = 0; i < verb_count; i++) {
@@ -487,6 +531,7 @@ TEST_MAIN(argc, argv)
     list_verbs();
     RUN(overview);
     RUN(help_of_every_verb);
+    RUN(shared_options_are_the_same);
     RUN(manual_and_completion_know_every_option);
     RUN(spelling_hints);
     RUN(bad_values);
