@@ -42,7 +42,8 @@ const char *const cli_run_files[] = {"recipe.toml",
                                      "model.safetensors",
                                      "states.json",
                                      "log.jsonl",
-                                     "log.csv"};
+                                     "log.csv",
+                                     "sample.svg"};
 const int cli_run_file_count = CLI_COUNT(cli_run_files);
 
 /* "states.json.fovea-0.tmp": a file of a run until it is complete. */

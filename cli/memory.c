@@ -49,6 +49,8 @@ int cli_memory_begin(const cli_call *call)
     return CLI_DONE;
 }
 
+uint64_t cli_memory_cap(void) { return cap; }
+
 void cli_config_init(fv_ctx_config *cfg)
 {
     fv_ctx_config_init(cfg, sizeof *cfg);

@@ -19,6 +19,9 @@
  * error is already printed. */
 int cli_memory_begin(const cli_call *call);
 
+/* The cap in bytes; 0: none. */
+uint64_t cli_memory_cap(void);
+
 /* Fills a config with defaults, the cap, Ctrl-C and a log that prints warnings. */
 void cli_config_init(fv_ctx_config *cfg);
 

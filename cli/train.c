@@ -111,7 +111,7 @@ static int run_recipe(const cli_call *call, const char *folder)
             code = cli_library_error("train", ctx, status);
             if (status == FV_ERR_IO) cli_print_missing(recipe, call->words[0]);
         } else if (cli_flag(call, "new")) {
-            cli_train_new_done(ctx, recipe, folder);
+            cli_train_new_done(ctx, call, recipe, folder);
         }
     }
     cli_unlock_folder(&lock, made);
@@ -133,9 +133,11 @@ static int run_new(const cli_call *call, const char *folder)
 static int run(const cli_call *call)
 {
     char folder[CLI_PATH_BYTES];
+    const char *name = call->words[0];
+    if (cli_flag(call, "new") && strcmp(name, "-") == 0) name = CLI_NEW_STREAM;
     const bool named = cli_given(call, "output")
                            ? cli_path(folder, "%s", cli_text(call, "output"))
-                           : default_folder(folder, call->words[0], cli_flag(call, "small"));
+                           : default_folder(folder, name, cli_flag(call, "small"));
     if (!named) return CLI_USAGE;
     if (cli_flag(call, "new")) return run_new(call, folder);
     return cli_is_data_file(call->words[0]) ? CLI_USAGE : run_recipe(call, folder);
@@ -207,7 +209,8 @@ const cli_verb verb_train = {
         "--new FILE trains on a file of your own: values separated by tabs, commas or semicolons, "
         "JSON Lines, or plain text. It finds the columns and the task, holds out rows for "
         "validation, chooses a model size, writes a recipe to data/ in the run folder, and "
-        "trains it.\n\n"
+        "trains it. Then it shows the model's answer to a held-out text and draws its attention "
+        "in sample.svg. - reads standard input and saves it in the run folder.\n\n"
         "--small trains the small form that the sections [small.data], [small.model] and so "
         "on of the recipe describe, in runs/ and the recipe's name with -small. If the "
         "recipe's data files do not exist it generates data. A recipe without a small form "
@@ -216,7 +219,7 @@ const cli_verb verb_train = {
               .type = CLI_PATH,
               .min = 1,
               .max = 1,
-              .help = "a TOML file; with --new a data file"},
+              .help = "a TOML file; with --new a data file, or - for standard input"},
     .options = options,
     .option_count = CLI_COUNT(options),
     .takes_settings = true,

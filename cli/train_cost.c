@@ -8,7 +8,7 @@
 
 #include "fovea/autograd.h"
 #include "fovea/ops.h"
-#include "machine.h"
+#include "memory.h"
 #include "output.h"
 #include "train_new.h"
 
@@ -29,16 +29,17 @@ static double number(const fv_recipe *recipe, const char *name, double fallback)
     return value > 0 ? value : fallback;
 }
 
-static sizes recurrent(const fv_recipe *recipe)
+static sizes recurrent(const fv_recipe *recipe, const cli_plan *plan)
 {
     const double e = number(recipe, "model.embedding", 256),
                  c = number(recipe, "model.encoder_hidden", 256),
                  h = number(recipe, "model.hidden", 256),
                  a = number(recipe, "model.attention_width", 256),
                  r = number(recipe, "model.readout_width", 256),
-                 v = number(recipe, "tokens.vocabulary", 8000);
+                 v = plan ? plan->target_tokens : number(recipe, "tokens.vocabulary", 8000),
+                 u = plan ? plan->source_tokens : v;
     const bool tied = fv_recipe_bool(recipe, "model.tied");
-    return (sizes){.embedding = 2 * v * e,
+    return (sizes){.embedding = (u + v) * e,
                    .passes = 0.5, /* a token goes through the encoder or the decoder */
                    .body = 6 * c * (e + c) + 3 * h * (e + 2 * c + h) + a * (2 * c + h) +
                            r * (h + 2 * c + e) + (tied ? 0 : v * r),
@@ -47,11 +48,11 @@ static sizes recurrent(const fv_recipe *recipe)
                    .share = 0.25};
 }
 
-static sizes transformer(const fv_recipe *recipe)
+static sizes transformer(const fv_recipe *recipe, const cli_plan *plan)
 {
     const double w = number(recipe, "transformer.width", 768),
                  f = number(recipe, "transformer.hidden", 4 * w),
-                 v = number(recipe, "tokens.vocabulary", 8000);
+                 v = plan ? plan->target_tokens : number(recipe, "tokens.vocabulary", 8000);
     const bool both = strcmp(fv_recipe_text(recipe, "train.task"), "translation") == 0 ||
                       strcmp(fv_recipe_text(recipe, "train.task"), "spans") == 0;
     const double reads = number(recipe, "transformer.encoder_layers", both ? 6 : 12),
@@ -75,9 +76,11 @@ bool cli_is_transformer(const fv_recipe *recipe)
                                      : strcmp(kind, "transformer") == 0;
 }
 
-static sizes sizes_of(const fv_recipe *recipe)
+static sizes sizes_of(const fv_recipe *recipe, const cli_plan *plan)
 {
-    return cli_is_transformer(recipe) ? transformer(recipe) : recurrent(recipe);
+    sizes s = cli_is_transformer(recipe) ? transformer(recipe, plan) : recurrent(recipe, plan);
+    if (plan && plan->parameters > s.embedding) s.body = plan->parameters - s.embedding;
+    return s;
 }
 
 /* Tokens of a batch, and how many of them have logits. */
@@ -100,9 +103,9 @@ static double batch_tokens(const fv_recipe *recipe, double *predicted)
 #define FREE_LISTS     1.2
 #define OVERHEAD_BYTES (40.0 * 1024 * 1024)
 
-cli_cost cli_train_cost(const fv_recipe *recipe, double flops)
+cli_cost cli_train_cost(const fv_recipe *recipe, const cli_plan *plan, double flops)
 {
-    const sizes s = sizes_of(recipe);
+    const sizes s = sizes_of(recipe, plan);
     double predicted = 0;
     const double tokens = batch_tokens(recipe, &predicted);
     const double steps =
@@ -144,27 +147,22 @@ double cli_measure_flops(int threads)
     return best;
 }
 
-double cli_free_memory(void)
-{
-    machine_memory memory;
-    machine_memory_get(&memory);
-    const double available = (double)memory.available, cap = (double)memory.cap;
-    return cap > 0 && (available <= 0 || cap < available) ? cap : available;
-}
-
-/* The estimate is of the largest vocabulary that the recipe allows, and errs by a fifth or so. */
+/* The estimate is of the largest vocabulary that the recipe allows, and errs by a fifth or so. What
+ * is a little over the cap is tried: the library fails at the cap with the same figure. */
 #define MARGIN 0.7
 
 int cli_check_memory(const fv_recipe *recipe)
 {
-    const cli_cost cost = cli_train_cost(recipe, 0);
-    const double free_bytes = cli_free_memory();
-    char needed[24], have[24];
-    if (free_bytes <= 0 || MARGIN * cost.bytes <= free_bytes) return CLI_DONE;
+    const cli_cost cost = cli_train_cost(recipe, NULL, 0);
+    const double cap = (double)cli_memory_cap();
+    char needed[24], reason[160], explained[320];
+    if (cap <= 0 || MARGIN * cost.bytes <= cap) return CLI_DONE;
     cli_bytes_text(needed, (uint64_t)cost.bytes);
-    cli_bytes_text(have, (uint64_t)free_bytes);
-    cli_error("train: this run needs about %s of memory, and %s are free; a smaller "
-              "train.batch_tokens or a smaller model needs less",
-              needed, have);
+    cli_format(reason, sizeof reason,
+               "train: this run needs about %s of memory; a smaller train.batch_tokens or a "
+               "smaller model needs less",
+               needed);
+    cli_memory_explain(explained, sizeof explained, reason);
+    cli_error("%s", explained);
     return CLI_MISSING;
 }

@@ -6,7 +6,6 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "fovea/task.h"
 #include "input.h"
 #include "output.h"
 #include "train_recipe.h"
@@ -112,29 +111,6 @@ static void print_task(const new_data *data)
                  (long long)data->train, (long long)data->valid, (long long)data->left_out);
 }
 
-void cli_train_new_done(fv_ctx *ctx, const fv_recipe *recipe, const char *folder)
-{
-    const char *task = fv_recipe_text(recipe, "train.task"),
-               *file = fv_recipe_text(recipe, "data.valid_source");
-    const bool pairs = strcmp(fv_recipe_text(recipe, "data.text_column"), CLI_NEW_PAIR) == 0;
-    char text[256];
-    fv_lines *lines = NULL;
-    fv_line line = {.text = NULL};
-    cli_format(text, sizeof text, pairs ? "one text [SEP] the other" : "your text");
-    /* A held-out sentence makes an example, if a shell takes it as it is. */
-    if (*file && fv_lines_open(ctx, file, FV_LINES_POLICY_MARK, &lines) == FV_OK &&
-        fv_lines_next(lines, &line) == FV_OK && line.text && line.valid && line.bytes < 100 &&
-        strpbrk(line.text, "\"\\$`!") == NULL)
-        cli_format(text, sizeof text, "%s", line.text);
-    fv_lines_close(&lines);
-    if (strcmp(task, "language") == 0)
-        cli_note("to continue a text: fovea run %s -p \"%s\" -n 100", folder, text);
-    else
-        cli_note("to %s: fovea run %s \"%s\"",
-                 strcmp(task, "translation") == 0 ? "translate" : "classify", folder, text);
-    cli_note("to draw its attention: fovea look %s \"%s\" -o attention.svg", folder, text);
-}
-
 /* ---- steps --------------------------------------------------------------------------------- */
 
 static new_task asked_task(const cli_call *call)
@@ -173,7 +149,9 @@ static int prepare(const cli_call *call, new_data *data, const char *folder,
     print_table(data);
     print_task(data);
     if (!cli_path(files, "%s/data", folder)) return CLI_USAGE;
-    if (!cli_may_write("train", folder, CLI_FOLDER_RUN, cli_flag(call, "force"))) return CLI_USAGE;
+    /* Before data from a pipe were saved there, this was checked already. */
+    if (!*data->saved && !cli_may_write("train", folder, CLI_FOLDER_RUN, cli_flag(call, "force")))
+        return CLI_USAGE;
     if (cli_flag(call, "check")) return check_recipe(call, data, folder);
     if (!cli_make_folder(files)) return CLI_FAILED;
     code = cli_new_write(data, files);
@@ -189,7 +167,8 @@ int cli_train_new(const cli_call *call, const char *folder, char recipe[CLI_PATH
     static const char *const headers[] = {"auto", "yes", "no"};
     fv_table_header header = FV_TABLE_HEADER_AUTO;
     const char *name, *asked = cli_text(call, "header");
-    const int length = base_of(call->words[0], &name);
+    const bool stream = cli_new_is_stream(call->words[0]);
+    const int length = base_of(stream ? CLI_NEW_STREAM : call->words[0], &name);
     new_data *data = NULL;
     int code = CLI_FAILED;
     if (!cli_path(recipe, "%s/data/%.*s.toml", folder, length, name)) return CLI_USAGE;
@@ -200,10 +179,13 @@ int cli_train_new(const cli_call *call, const char *folder, char recipe[CLI_PATH
         cli_error("train: no memory to read %s", call->words[0]);
         return code;
     }
-    data->path = call->words[0];
-    code = cli_plain_context("train", &data->ctx);
+    data->path = strcmp(call->words[0], "-") == 0 ? "standard input" : call->words[0];
+    data->file = stream ? data->saved : data->path;
+    code = stream ? cli_new_save_stream(call, folder, data->saved) : CLI_DONE;
+    const bool saved = stream && code == CLI_DONE;
+    if (code == CLI_DONE) code = cli_plain_context("train", &data->ctx);
     if (code == CLI_DONE) {
-        const fv_status status = fv_table_open(data->ctx, data->path, header, &data->table);
+        const fv_status status = fv_table_open(data->ctx, data->file, header, &data->table);
         if (status != FV_OK) code = cli_library_error("train", data->ctx, status);
     }
     if (code == CLI_DONE) {
@@ -214,6 +196,10 @@ int cli_train_new(const cli_call *call, const char *folder, char recipe[CLI_PATH
     free(data->list);
     fv_table_close(&data->table);
     fv_ctx_destroy(&data->ctx);
+    if (saved && (code || cli_ends_with(data->saved, "-again")))
+        cli_new_forget_stream(folder, data->saved);
     free(data);
+    if (saved && code == CLI_DONE)
+        cli_note("to resume without the pipe: fovea train %s -o %s", recipe, folder);
     return code;
 }

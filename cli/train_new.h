@@ -4,7 +4,10 @@
  *     train_new.c          the steps, messages, the run folder
  *     train_new_profile.c  what the columns hold, and which task fits them
  *     train_new_split.c    rows to training and validation files
+ *     train_new_stream.c   data from a pipe
  *     train_new_recipe.c   sizes for the data and the machine; the recipe
+ *     train_new_sample.c   an example at the end
+ *     train_plan.c         the number of parameters
  *     train_cost.c         expected memory and time
  */
 #ifndef FOVEA_CLI_TRAIN_NEW_H
@@ -51,7 +54,9 @@ typedef struct new_row {
 
 typedef struct new_data {
     fv_ctx *ctx;
-    const char *path;
+    const char *path;           /* in messages */
+    const char *file;           /* the same, or where data from a pipe were saved */
+    char saved[CLI_PATH_BYTES]; /* that; else empty */
     fv_table *table;
     const fv_table_info *info;
     int64_t rows, left_out; /* rows of the file, and those that cannot be used */
@@ -69,6 +74,11 @@ typedef struct new_data {
     int classes;
 } new_data;
 
+/* What data from a pipe are called, in the names of folders and recipes. */
+#define CLI_NEW_STREAM "stdin"
+/* The sample's picture, in the run folder. */
+#define CLI_NEW_PICTURE "sample.svg"
+
 /* The column of a pair's texts, "a [SEP] b", in the files that are written. */
 #define CLI_NEW_PAIR "pair"
 
@@ -78,6 +88,9 @@ typedef struct new_data {
 int cli_new_profile(new_data *data, new_task task, const char *columns);
 /* Decides which rows are held out. */
 int cli_new_split(new_data *data);
+/* Calls `use` for every row that is used, until it returns false. */
+typedef bool cli_new_row_fn(void *user, const fv_string use[3], bool held_out);
+int cli_new_each_row(new_data *data, cli_new_row_fn *use, void *user);
 /* Writes the rows into files in `folder`. */
 int cli_new_write(new_data *data, const char *folder);
 /* Chooses sizes, prints them with expected time and memory, and writes the recipe, unless
@@ -95,8 +108,18 @@ void cli_new_list_columns(const fv_table_info *info, char *out, size_t bytes);
 /* Prepares `folder` for --new: writes data and recipe, or finds those of an earlier call. The path
  * of the recipe is in `recipe`. */
 int cli_train_new(const cli_call *call, const char *folder, char recipe[CLI_PATH_BYTES]);
-/* After training: the commands that use the model. */
-void cli_train_new_done(fv_ctx *ctx, const fv_recipe *recipe, const char *folder);
+/* After training: shows what the model makes of a held-out text, draws its attention, and prints
+ * the commands that do so for other texts. */
+void cli_train_new_done(fv_ctx *ctx, const cli_call *train, const fv_recipe *recipe,
+                        const char *folder);
+
+/* True for "-", a pipe or a device: data that can be read only once. */
+bool cli_new_is_stream(const char *path);
+/* Saves them in the folder, with the path in `saved`. Refuses --check and folders of others. */
+int cli_new_save_stream(const cli_call *call, const char *folder, char saved[CLI_PATH_BYTES]);
+/* Removes what was saved, and the folders if they are empty. */
+void cli_new_forget_stream(const char *folder, const char *saved);
+
 /* If `path` looks like data and not like a recipe, prints the command for it and returns true. */
 bool cli_is_data_file(const char *path);
 
@@ -114,13 +137,19 @@ typedef struct cli_cost {
     double seconds; /* of all steps; 0: not measured */
 } cli_cost;
 
-/* What training a recipe costs on a machine of so many operations per second; 0: unknown. */
-cli_cost cli_train_cost(const fv_recipe *recipe, double flops);
+/* The model that a recipe for a user's file makes. */
+typedef struct cli_plan {
+    double parameters, source_tokens, target_tokens; /* the last two: of the vocabularies */
+} cli_plan;
+
+fv_status cli_new_plan(new_data *data, const fv_recipe *recipe, cli_plan *out);
+
+/* What training a recipe costs on a machine of so many operations per second; 0: unknown. Without a
+ * plan, of the largest vocabulary that the recipe allows. */
+cli_cost cli_train_cost(const fv_recipe *recipe, const cli_plan *plan, double flops);
 /* Floating-point operations per second of a matrix product on this machine. */
 double cli_measure_flops(int threads);
-/* Memory that this process may still use; 0: unknown. */
-double cli_free_memory(void);
-/* Refuses a run that needs more memory than is free. Returns an exit code. */
+/* Refuses a run that needs more memory than the cap (memory.h). Returns an exit code. */
 int cli_check_memory(const fv_recipe *recipe);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "fovea/task.h"
 #include "input.h"
+#include "memory.h"
 #include "output.h"
 #include "train_new.h"
 
@@ -23,7 +24,7 @@ typedef struct entry {
 } entry;
 
 typedef struct draft {
-    const new_data *data;
+    new_data *data;
     entry entries[MOST_ENTRIES];
     int count;
     char source[VALUE_ROOM]; /* absolute path of a plain text */
@@ -265,7 +266,7 @@ fv_status cli_default_sizes(fv_recipe *recipe, bool quiet)
 /* ---- choice -------------------------------------------------------------------------------- */
 
 #define MOST_SECONDS (4 * 3600.0)
-#define MEMORY_SHARE 0.5 /* of what is free */
+#define MEMORY_SHARE 0.6 /* of the cap */
 
 static fv_status cost_of(const draft *d, double flops, cli_cost *out)
 {
@@ -273,7 +274,9 @@ static fv_status cost_of(const draft *d, double flops, cli_cost *out)
     fv_status status = fv_run_recipe(d->data->ctx, &recipe);
     for (int i = 0; i < d->count && status == FV_OK; i++)
         status = fv_recipe_set(recipe, d->entries[i].name, d->entries[i].value);
-    if (status == FV_OK) *out = cli_train_cost(recipe, flops);
+    cli_plan plan;
+    if (status == FV_OK) status = cli_new_plan(d->data, recipe, &plan);
+    if (status == FV_OK) *out = cli_train_cost(recipe, &plan, flops);
     fv_recipe_destroy(&recipe);
     return status;
 }
@@ -291,13 +294,13 @@ static void time_text(char out[32], double seconds)
 /* The size for the data, or a smaller one that this machine trains in hours. */
 static fv_status choose_size(draft *d, int threads, int *size, cli_cost *cost)
 {
-    const double flops = cli_measure_flops(threads), room = cli_free_memory();
+    const double flops = cli_measure_flops(threads), cap = (double)cli_memory_cap();
     fv_status status = FV_OK;
     for (*size = size_for_data(d->data); status == FV_OK; --*size) {
         fill(d, &sizes[*size]);
         status = cost_of(d, flops, cost);
         const bool fits =
-            cost->seconds <= MOST_SECONDS && (room <= 0 || cost->bytes <= MEMORY_SHARE * room);
+            cost->seconds <= MOST_SECONDS && (cap <= 0 || cost->bytes <= MEMORY_SHARE * cap);
         if (status != FV_OK || fits || *size == 0) break;
     }
     return status;
@@ -305,16 +308,20 @@ static fv_status choose_size(draft *d, int threads, int *size, cli_cost *cost)
 
 static void print_choice(const new_data *data, const struct size *s, const cli_cost *cost)
 {
-    char time[32], bytes[24], room[24];
+    char time[32], bytes[24], cap[24], needed[128];
     time_text(time, cost->seconds);
     cli_bytes_text(bytes, (uint64_t)cost->bytes);
-    cli_bytes_text(room, (uint64_t)cli_free_memory());
-    cli_note("model: %s, %s, %d wide, about %.1f million parameters", s->name,
+    cli_bytes_text(cap, cli_memory_cap());
+    cli_note("model: %s, %s, %d wide, about %.3g million parameters", s->name,
              data->task == NEW_TRANSLATION ? "recurrent encoder-decoder with attention"
              : data->task == NEW_LANGUAGE  ? "GPT-2"
                                            : "BERT",
              s->width, cost->parameters / 1e6);
-    cli_note("expected: about %s and %s of memory (%s are free)", time, bytes, room);
+    cli_format(needed, sizeof needed, "expected: about %s and %s of memory", time, bytes);
+    if (cli_memory_cap() > 0)
+        cli_note("%s (the cap is %s)", needed, cap);
+    else
+        cli_note("%s", needed);
 }
 
 /* ---- writing ------------------------------------------------------------------------------- */
@@ -364,8 +371,8 @@ int cli_new_recipe(new_data *data, const char *path, const char *folder, int thr
     cli_cost cost = {0};
     int size = 0;
     if (data->info->format == FV_TABLE_TEXT) {
-        char *real = realpath(data->path, NULL);
-        cli_format(d.source, sizeof d.source, "%s", real ? real : data->path);
+        char *real = realpath(data->file, NULL);
+        cli_format(d.source, sizeof d.source, "%s", real ? real : data->file);
         free(real);
     }
     const fv_status status = choose_size(&d, threads, &size, &cost);

@@ -180,6 +180,24 @@ int cli_new_split(new_data *data)
     return code;
 }
 
+int cli_new_each_row(new_data *data, cli_new_row_fn *use, void *user)
+{
+    const bool text = data->info->format == FV_TABLE_TEXT; /* training holds out its end */
+    const fv_status status = fv_table_rewind(data->table);
+    if (status != FV_OK) return cli_library_error("train", data->ctx, status);
+    int64_t empty = 3; /* already reported */
+    for (int64_t i = 0;; i++) {
+        fv_table_row row;
+        fv_string fields[3];
+        const int code = next_row(data, &row, fields, &empty);
+        if (code || !row.fields) return code;
+        if (i >= data->count) break;
+        if (!use(user, fields, !text && is_held_out(data, data->list[i].text))) return CLI_DONE;
+    }
+    cli_error("train: %s changed while it was read", data->path);
+    return CLI_FAILED;
+}
+
 /* ---- files --------------------------------------------------------------------------------- */
 
 /* A line file holds one text per line. */
@@ -258,30 +276,25 @@ static bool close_files(FILE *files[2][2])
     return done;
 }
 
-static int write_rows(new_data *data, FILE *files[2][2])
+typedef struct writing {
+    const new_data *data;
+    FILE *(*files)[2];
+} writing;
+
+static bool write_used_row(void *user, const fv_string use[3], bool held_out)
 {
-    fv_string use[3];
-    int64_t i = 0, empty = 3; /* already reported */
-    for (;; i++) {
-        fv_table_row row;
-        const int code = next_row(data, &row, use, &empty);
-        if (code) return code;
-        if (!row.fields) return CLI_DONE;
-        if (i >= data->count) break;
-        write_row(data, files[is_held_out(data, data->list[i].text)], use);
-    }
-    cli_error("train: %s changed while it was read", data->path);
-    return CLI_FAILED;
+    const writing *w = user;
+    write_row(w->data, w->files[held_out], use);
+    return true;
 }
 
 int cli_new_write(new_data *data, const char *folder)
 {
     FILE *files[2][2] = {{NULL, NULL}, {NULL, NULL}};
     if (data->info->format == FV_TABLE_TEXT) return CLI_DONE; /* is read where it is */
-    const fv_status status = fv_table_rewind(data->table);
-    int code = status == FV_OK ? CLI_DONE : cli_library_error("train", data->ctx, status);
-    if (code == CLI_DONE && !open_files(data, folder, files)) code = CLI_FAILED;
-    if (code == CLI_DONE) code = write_rows(data, files);
+    int code = open_files(data, folder, files) ? CLI_DONE : CLI_FAILED;
+    if (code == CLI_DONE)
+        code = cli_new_each_row(data, write_used_row, &(writing){.data = data, .files = files});
     if (!close_files(files) && code == CLI_DONE) {
         cli_error("train: %s: cannot write all data; is the disk full?", folder);
         code = CLI_FAILED;

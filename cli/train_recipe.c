@@ -206,6 +206,9 @@ int cli_train_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
 {
     int code = CLI_DONE;
     fv_status status = read_recipe(ctx, call, out, &code);
+    if (status == FV_OK)
+        code = cli_train_imply(*out, call->words[0], cli_flag(call, "quiet"), &status);
+    if (code) return code;
     if (status == FV_OK && cli_flag(call, "small")) status = choose_small_data(*out, call, &code);
     if (status == FV_OK) status = place_paths(*out, &code);
     if (status == FV_OK) status = cli_default_sizes(*out, cli_flag(call, "quiet"));

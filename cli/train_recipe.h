@@ -13,6 +13,13 @@
  */
 int cli_train_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out);
 
+/*
+ * Sets train.task, model.kind and transformer.family where the recipe does not and its other keys
+ * decide them. If they fit several tasks, or none, prints what would decide and returns
+ * CLI_USAGE. `path` is the recipe's, for messages.
+ */
+int cli_train_imply(fv_recipe *recipe, const char *path, bool quiet, fv_status *status);
+
 /* Prints the settings that differ from those of the run in the folder, if there is one. */
 void cli_print_changes(fv_ctx *ctx, const fv_recipe *recipe, const char *folder);
 

@@ -45,6 +45,22 @@ static int lines_of(const char *name)
     return lines;
 }
 
+/* The estimate before training is the number of parameters that the model then has. */
+static void check_parameters(void)
+{
+    const char *about = strstr(program.err, " million parameters"),
+               *exact = strstr(program.err, " parameters\n");
+    while (exact && about && exact < about + 12)
+        exact = strstr(exact + 1, " parameters\n");
+    CHECK(about && exact);
+    if (!about || !exact) return;
+    while (about > program.err && about[-1] != ' ')
+        about--;
+    while (exact > program.err && exact[-1] != ' ')
+        exact--;
+    CHECK_NEAR(strtod(about, NULL) * 1e6 / strtod(exact, NULL), 1, 0.01);
+}
+
 /* 60 pairs, the seventh line damaged. */
 static void write_pairs(const char *name)
 {
@@ -68,6 +84,11 @@ static void pairs_become_a_translator(void)
     expect(0, "", "    hypothesis  ");
     expect(0, "", "to translate: fovea run ");
     expect(0, "", "to draw its attention: fovea look ");
+    expect(0, "", "for example, the model's answer to \"The cat has ");
+    expect(0, "", "own/sample.svg (");
+    CHECK(program.out[0] != '\0'); /* the answer */
+    CHECK(file_has("own/sample.svg", ">fish</text>"));
+    check_parameters();
     CHECK(file_has("own/data/own.toml", "[model]\nembedding = 64 # tiny"));
     CHECK_EQ(lines_of("own/data/train.source") + lines_of("own/data/valid.source"), 59);
     CHECK_EQ(lines_of("own/data/train.source"), lines_of("own/data/train.target"));
@@ -110,6 +131,8 @@ static void classes_are_found(void)
     expect(0, "", "    text        a question; number ");
     expect(0, "", "    class       ");
     expect(0, "", "    prediction  ");
+    expect(0, "", "c/sample.svg (");
+    check_parameters();
     CHECK(file_has("c/data/train.csv", "\"a question; number "));
     program_run("run %s question", program_path("c"));
     expect(0, NULL, NULL);
@@ -141,6 +164,10 @@ static void text_becomes_a_language_model(void)
     program_run("train --new %s -o %s " SHORT, program_path("t.txt"), program_path("t"));
     expect(0, "", "task: language model");
     expect(0, "", "to continue a text: fovea run ");
+    expect(0, "", "\n    reference   ");
+    expect(0, "", "\n    sample      ");
+    expect(0, "", "t/sample.svg (");
+    check_parameters();
     program_run("run %s -p line -n 5", program_path("t"));
     expect(0, NULL, NULL);
 }
@@ -164,6 +191,59 @@ static void the_same_command_resumes(void)
     program_text("own.tsv", text);
     program_run("train --new %s -o %s", program_path("own.tsv"), program_path("own"));
     expect(2, "", "has changed since");
+}
+
+/* Runs the program with a file of the folder as standard input, through a pipe. */
+static void run_piped(const char *name, const char *options)
+{
+    size_t bytes = 0;
+    int ends[2];
+    const int input = dup(0);
+    char *data = file_read(program_path(name), &bytes);
+    CHECK(data && bytes < 60000 && pipe(ends) == 0); /* less than a pipe holds */
+    CHECK_EQ(dup2(ends[0], 0), 0);
+    CHECK_EQ(write(ends[1], data, bytes), (ssize_t)bytes);
+    close(ends[1]);
+    close(ends[0]);
+    program_run("train --new - %s", options);
+    CHECK_EQ(dup2(input, 0), 0);
+    close(input);
+    free(data);
+}
+
+static void a_pipe_is_saved(void)
+{
+    char options[512];
+    write_pairs("piped.tsv");
+    snprintf(options, sizeof options, "-o %s " SHORT, program_path("piped"));
+    run_piped("piped.tsv", options);
+    expect(0, "", "standard input: separated by tabs, 60 rows");
+    expect(0, "", "to resume without the pipe: fovea train ");
+    CHECK_EQ(lines_of("piped/data/input"), 60);
+    run_piped("piped.tsv", options);
+    expect(0, "", "resuming after step 2");
+    program_run("train %s -o %s " SHORT, program_path("piped/data/stdin.toml"),
+                program_path("piped"));
+    expect(0, "", "resuming after step 2");
+    run_piped("t.txt", options);
+    expect(2, "", "standard input has changed since");
+    CHECK_EQ(lines_of("piped/data/input"), 60);
+    CHECK(access(program_path("piped/data/input-again"), F_OK) != 0);
+    /* Nothing is left of data that cannot be used, or in a folder of others. */
+    program_text("x.txt", "x\n");
+    snprintf(options, sizeof options, "-o %s", program_path("nothing"));
+    run_piped("x.txt", options);
+    expect(3, "", "standard input: 2 bytes of text");
+    CHECK(access(program_path("nothing"), F_OK) != 0);
+    mkdir(program_path("other"), 0700);
+    program_text("other/notes.txt", "mine\n");
+    snprintf(options, sizeof options, "-o %s", program_path("other"));
+    run_piped("piped.tsv", options);
+    expect(2, "", "notes.txt");
+    CHECK(access(program_path("other/data"), F_OK) != 0);
+    snprintf(options, sizeof options, "-o %s --check", program_path("nothing"));
+    run_piped("piped.tsv", options);
+    expect(2, "", "--check needs a file: - can be read only once");
 }
 
 static void mistakes_are_explained(void)
@@ -201,7 +281,11 @@ static void too_much_memory_is_refused(void)
     write_recipe("");
     program_run("train %s -o %s --model.hidden 300000", program_path("r.toml"), program_path("m"));
     expect(4, "", "this run needs about ");
-    expect(4, "", " TiB of memory, and ");
+    expect(4, "", " TiB of memory; ");
+    CHECK(access(program_path("m"), F_OK) != 0);
+    /* the cap that the library works under, too */
+    program_run("train %s -o %s -t 1 --memory 16M", program_path("r.toml"), program_path("m"));
+    expect(4, "", "the memory cap is 16.0 MiB, --memory SIZE sets another");
     CHECK(access(program_path("m"), F_OK) != 0);
 }
 
@@ -255,6 +339,52 @@ static void sizes_follow_the_data(void)
     CHECK(file_has("q/config.json", "\"hidden_size\":64"));
 }
 
+/* Keys decide the task, the family and the kind of model, or the message says what would. */
+static void keys_imply_the_task(void)
+{
+    static const struct {
+        const char *recipe;
+        int code;
+        const char *message;
+    } cases[] = {
+        {"[data]\ntrain_text = \"t.txt\"\n[transformer]\nfamily = \"gpt2\"\n", 0,
+         "the keys imply train.task language\n"},
+        {"[data]\ntrain_text = \"t.txt\"\n[train]\nspan_share = 0.2\n", 0,
+         "the keys imply train.task spans, transformer.family t5\n"},
+        {"[data]\ntrain_csv = \"q.csv\"\nlabel_column = \"label\"\n", 0,
+         "the keys imply train.task classify, transformer.family bert\n"},
+        {"[data]\ntrain_text = \"t.txt\"\n[train]\ntask = \"masked\"\n", 0,
+         "the keys imply transformer.family bert\n"},
+        {"[data]\nmade = \"dates\"\ntrain_pairs = 50\nvalid_pairs = 4\n[transformer]\nwidth = 32\n"
+         "heads = 2\nhidden = 32\nencoder_layers = 1\ndecoder_layers = 1\n",
+         0, "the keys imply model.kind transformer\n"},
+        {"[data]\ntrain_text = \"t.txt\"\n", 2,
+         "the keys fit the tasks language or masked or spans; set train.task, or a key that "
+         "decides: transformer.family = \"gpt2\", transformer.family = \"bert\", "
+         "train.span_share\n"},
+        {"[data]\ntrain_csv = \"q.csv\"\n", 2,
+         "the keys fit the tasks masked or classify; set train.task, or a key that decides: "
+         "data.label_column, train.next_sentence\n"},
+        {"[data]\ntrain_source = \"t.txt\"\ntrain_csv = \"q.csv\"\n", 2,
+         "data.train_source is for translation, data.train_csv for masked or classify; remove one "
+         "of them, or set train.task\n"},
+        {"[data]\nmade = \"dates\"\n[model]\nhidden = 8\n[transformer]\nwidth = 8\n", 2,
+         "model.hidden is for recurrent models, transformer.width for Transformers; set model.kind "
+         "to recurrent or transformer\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        program_text("i.toml", cases[i].recipe);
+        program_run(
+            "train %s -o %s --check -t 1 --batch_tokens 200 --data.length 32 --documents lines",
+            program_path("i.toml"), program_path("i-run"));
+        expect(cases[i].code, "", cases[i].message);
+    }
+    /* A recipe that says it all implies nothing. */
+    write_recipe("");
+    program_run("train %s -o %s --check -t 1", program_path("r.toml"), program_path("i-run"));
+    CHECK(strstr(program.err, "imply") == NULL);
+}
+
 TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
@@ -266,12 +396,14 @@ TEST_MAIN(argc, argv)
     RUN(text_becomes_a_language_model);
     RUN(a_check_writes_nothing);
     RUN(the_same_command_resumes);
+    RUN(a_pipe_is_saved);
     RUN(mistakes_are_explained);
     RUN(too_much_memory_is_refused);
     RUN(epochs_become_steps);
     RUN(short_names_of_keys);
     RUN(models_open_after_the_first_save);
     RUN(sizes_follow_the_data);
+    RUN(keys_imply_the_task);
     free(text);
     program_end();
     return TEST_END();

@@ -188,8 +188,9 @@ const char *fv_text_report(void *self)
         .get_position = fv_text_get_position, .set_position = fv_text_set_position                 \
     }
 
-const fv_task_kind fv_task_language = TEXT_TASK("language", "predict the next token of a text",
-                                                text_keys, open_language, fv_text_evaluate, NULL);
+const fv_task_kind fv_task_language =
+    TEXT_TASK("language", "predict the next token of a text", text_keys, open_language,
+              fv_text_evaluate, fv_text_show_continuations);
 const fv_task_kind fv_task_masked = TEXT_TASK("masked", "predict masked tokens, as BERT does",
                                               no_keys, open_masked, fv_text_evaluate_encoder, NULL);
 const fv_task_kind fv_task_classify =

@@ -17,6 +17,7 @@
  *     text_data.c      texts to tokens, pieces and windows
  *     text_examples.c  pieces to what an encoder reads
  *     text_metrics.c     metrics of encoders
+ *     text_samples.c     continuations of held-out texts
  *     text_steps.c     batches of a step
  */
 #ifndef FV_TRAIN_TEXT_H
@@ -140,6 +141,7 @@ fv_status fv_text_step_batch(void *self, fv_model *model, uint64_t step, int pha
 fv_status fv_text_evaluate(void *self, fv_model *model, fv_metric *metrics, int *count);
 fv_status fv_text_evaluate_encoder(void *self, fv_model *model, fv_metric *metrics, int *count);
 fv_status fv_text_show_classes(void *self, fv_model *model, int count, fv_text *out);
+fv_status fv_text_show_continuations(void *self, fv_model *model, int count, fv_text *out);
 void fv_text_get_position(void *self, int64_t position[FV_TASK_POSITION]);
 fv_status fv_text_set_position(void *self, const int64_t position[FV_TASK_POSITION]);
 
