@@ -22,7 +22,7 @@ static bool first_text(fv_ctx *ctx, const char *path, char out[TEXT_BYTES])
     return out[0] != '\0';
 }
 
-/* The first line of a file of lines, which is no table whatever it looks like. */
+/* The first line of a file of lines, never read as a table. */
 static bool first_line(fv_ctx *ctx, const char *path, char out[TEXT_BYTES])
 {
     fv_lines *lines = NULL;
