@@ -128,8 +128,8 @@ FV_MUST_USE int cli_parse(const cli_verb *verb, int argc, char *const *argv, cli
 /* Checks the paths of a parsed call: none is empty, and no output is the same file as an input, by
  * whatever name. Prints an error; returns an exit code. */
 FV_MUST_USE int cli_check_paths(const cli_call *call);
-/* Refuses one output, of the option `name`, that is also an input: for names that a verb derives.
- */
+/* Refuses one output, of the option `name`, that is also an input or a file of another kind than
+ * what would be written: for names that a verb derives. */
 FV_MUST_USE int cli_check_output(const cli_call *call, const char *name, const char *path);
 
 /* Values by option name. The verb's table must have that option with that type. */

@@ -1,7 +1,9 @@
-/* Checks before a verb starts: its output must not be one of its inputs, and paths are not empty.
- */
+/* Checks before a verb starts: its output must not be one of its inputs, nor replace a file of
+ * another kind, and paths are not empty. */
 #include <dirent.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,13 +64,64 @@ static bool find_input(const cli_call *call, const struct stat *output, char fou
     return cli_path(found, "standard input");
 }
 
+/* ---- files that exist ------------------------------------------------------------------------ */
+
+/* What the first bytes of a file contain, by the ending of its name. */
+static const struct {
+    const char *ending, *mark, *other, *what;
+    bool first; /* at the very beginning */
+} kinds[] = {
+    {".svg", "<svg", "<svg", "an SVG picture", false},
+    {".html", "<!doctype html", "<html", "an HTML page", false},
+    {".png", "\x89PNG", "\x89PNG", "a PNG picture", true},
+    {".pdf", "%PDF", "%PDF", "a PDF file", true},
+    {".npz", "PK", "PK", "an .npz file", true},
+    {".npy", "\x93NUMPY", "\x93NUMPY", "an .npy file", true},
+    {".txt", " rows: ", " from ", "a map", false},
+    {".json", "{", "[", "a JSON file", true},
+};
+
+/* What kind of file an option writes: the ending of the path, except where there is one kind. */
+static const char *ending_of(const cli_call *call, const char *option, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    if (strcmp(option, "logits") == 0) return ".npy";
+    if (strcmp(call->verb->name, "tokenize") == 0) return ".json";
+    return dot ? dot : "";
+}
+
+/* True if a file that exists is empty, or of the kind that would be written: then it is an earlier
+ * output, or may as well be. */
+static bool may_replace(const char *path, const char *ending, const char **what)
+{
+    char text[4097];
+    FILE *file = fopen(path, "re");
+    const size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file) fclose(file);
+    text[n] = '\0';
+    for (int i = 0; n > 0 && i < CLI_COUNT(kinds); i++) {
+        if (strcasecmp(ending, kinds[i].ending) != 0) continue;
+        *what = kinds[i].what;
+        const char *a = strcasestr(text, kinds[i].mark), *b = strcasestr(text, kinds[i].other);
+        return kinds[i].first ? a == text || b == text : a || b;
+    }
+    return true; /* the verb refuses what it cannot write */
+}
+
 int cli_check_output(const cli_call *call, const char *name, const char *path)
 {
     char found[CLI_PATH_BYTES];
     struct stat st;
     /* A device such as /dev/null may be both. */
     if (stat(path, &st) != 0 || !(S_ISREG(st.st_mode) || S_ISFIFO(st.st_mode))) return CLI_DONE;
-    if (!find_input(call, &st, found)) return CLI_DONE;
+    if (!find_input(call, &st, found)) {
+        const char *what = "";
+        if (!S_ISREG(st.st_mode) || may_replace(path, ending_of(call, name, path), &what))
+            return CLI_DONE;
+        cli_error("%s: --%s %s: the file exists and is not %s; remove it, or name another output",
+                  call->verb->name, name, path, what);
+        return CLI_USAGE;
+    }
     cli_error("%s: --%s %s: is the same file as the input %s, which would be lost; name another "
               "output",
               call->verb->name, name, path, found);
