@@ -144,6 +144,13 @@ static void values_are_found(void)
             CHECK_EQ(scan.nonfinite, where < 3);
         }
     }
+    /* Integers have no such values, whatever their bits. */
+    memset(data, 0xFF, COUNT * 8);
+    for (int k = 0; k < 3; k++) {
+        fv_scan scan = {.values = true, .dtype = k == 0 ? FV_I32 : k == 1 ? FV_I64 : FV_U8};
+        CHECK_OK(ctx, fv_scan_memory(ctx, data, COUNT, &scan));
+        CHECK(!scan.nonfinite);
+    }
     free(data);
     fv_ctx_destroy(&ctx);
 }

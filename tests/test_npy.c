@@ -311,6 +311,7 @@ static void archive_rules(void)
         {"counts differ", end + 8, 2, FV_ERR_FORMAT, "multi-part archives"},
         {"directory outside", end + 18, 1, FV_ERR_FORMAT, "outside the file"},
         {"directory of 16 MiB", end + 15, 1, FV_ERR_FORMAT, "outside the file"},
+        {"more entries than fit", end + 12, 100, FV_ERR_FORMAT, "100 bytes, too few for 3 entries"},
         {"directory cut", end + 12, 140, FV_ERR_FORMAT, "directory is corrupt"},
         {"directory mark", directory, 'Q', FV_ERR_FORMAT, "directory is corrupt"},
         {"encrypted", directory + 8, 1, FV_ERR_UNSUPPORTED, "encrypted"},

@@ -40,7 +40,42 @@ static void starts_at_the_fallbacks(void)
     CHECK(fv_recipe_bool(r, "train.shuffle"));
     CHECK(!fv_recipe_is_set(r, "train.lr"));
     CHECK_EQ(fv_recipe_int(r, "no.such"), 0);
+    CHECK_NEAR(fv_recipe_real(r, "no.such"), 0, 0);
+    CHECK_EQ(fv_recipe_choice(r, "no.such"), -1);
+    CHECK_EQ(fv_recipe_choice(r, "name"), -1);
     fv_recipe_destroy(&r);
+}
+
+/* The first key of all, and a text without a byte to spare behind it. */
+static void the_first_key_is_a_key(void)
+{
+    static const fv_key keys[] = {
+        {.name = "kind", .type = FV_KEY_CHOICE, .default_value = "b", .choices = "a|b|c"}};
+    fv_recipe *r = NULL;
+    char *exact = malloc(2);
+    CHECK_OK(ctx, fv_recipe_create(ctx, &(fv_key_table){keys, 1}, 1, &r));
+    CHECK_EQ(fv_recipe_choice(r, "kind"), 1);
+    memcpy(exact, "c", 2);
+    CHECK_OK(ctx, fv_recipe_set(r, "kind", exact));
+    free(exact);
+    CHECK_EQ(fv_recipe_choice(r, "kind"), 2);
+    CHECK_STR(fv_recipe_text(r, "kind"), "c");
+    fv_recipe_destroy(&r);
+}
+
+/* A key too long to be one is named without its section, of which it leaves nothing to see. */
+static void long_keys_are_named(void)
+{
+    for (int n = 120; n < 124; n++) {
+        char text[200];
+        snprintf(text, sizeof text, "[model]\n%0*d = 1\n", n, 7);
+        file_write(folder_path("long.toml"), text, strlen(text));
+        fv_recipe *r = make();
+        CHECK_EQ(fv_recipe_load(r, folder_path("long.toml")), FV_ERR_FORMAT);
+        const char *named = strstr(fv_ctx_message(ctx), "unknown key '");
+        CHECK(named && strncmp(named + 13, n < 122 ? "model.0" : "0000000", 7) == 0);
+        fv_recipe_destroy(&r);
+    }
 }
 
 static void a_table_must_pass_its_own_rules(void)
@@ -201,6 +236,8 @@ TEST_MAIN(argc, argv)
     folder_make();
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
     RUN(starts_at_the_fallbacks);
+    RUN(the_first_key_is_a_key);
+    RUN(long_keys_are_named);
     RUN(a_table_must_pass_its_own_rules);
     RUN(values_are_checked);
     RUN(a_file_is_taken_whole_or_not_at_all);

@@ -189,6 +189,8 @@ static void replacing_ends_with_the_text(void)
     check_ids("b", IDS(1));
     check_ids("ab-ab", IDS(3, 4, 3));
     check_ids("ab-a", IDS(3, 4, 0));
+    check_ids("----b", IDS(4, 4, 4, 4, 1));
+    check_ids("---a", IDS(4, 4, 4, 0));
     check_ids("aab", IDS(0, 3));
     check_ids("aa", IDS(0, 0));
     close_tokenizer();
@@ -228,6 +230,22 @@ static void the_best_score_is_merged_first(void)
                           "-9,-5,-6,-7,-2,-1"));
     check_ids("abc", IDS(1, 5));
     close_tokenizer();
+}
+
+/* A language is a token of its own, of the first type. The vocabulary must have the unknown token.
+ */
+static void marian_needs_the_unknown_token(void)
+{
+#define MARIAN(visible)                                                                            \
+    "{\"model\":{\"type\":\"Unigram\",\"unk_id\":1,\"vocab\":[[\">>a<<\",-1.0],[\"<unk>\",0.0],"   \
+    "[\"b\",-1.0]],\"sentencepiece\":{\"kinds\":\"121\",\"marian\":" #visible "}}}"
+    check_refused(MARIAN(0), FV_ERR_FORMAT, "expected 2 to 3");
+    check_refused(MARIAN(1), FV_ERR_FORMAT, "expected 2 to 3");
+    open_tokenizer(MARIAN(3));
+    check_ids(">>a<<b", IDS(0, 2));
+    CHECK(e.count == 2 && e.type_ids[0] == 0 && e.type_ids[1] == 0);
+    close_tokenizer();
+#undef MARIAN
 }
 
 /* ---- decoding -------------------------------------------------------------------- */
@@ -328,6 +346,8 @@ static void merges_are_those_of_counting_again(void)
     cfg.specials[0] = NULL;
     cfg.min_count = 1;
     cfg.vocabulary = LETTERS_IN_USE + 1 + MERGES;
+    fv_memory_stats before, after;
+    fv_ctx_memory(ctx, &before);
     for (int w = 0; w < WORDS; w++) {
         bool used[LETTERS_IN_USE] = {false};
         c.ids[w][0] = LETTERS_IN_USE; /* U+2581 comes after the letters */
@@ -362,6 +382,8 @@ static void merges_are_those_of_counting_again(void)
     }
     CHECK_EQ(next, cfg.vocabulary);
     close_tokenizer();
+    fv_ctx_memory(ctx, &after);
+    CHECK_EQ(after.used_bytes, before.used_bytes); /* each block was freed with its size */
 }
 
 TEST_MAIN(argc, argv)
@@ -379,6 +401,7 @@ TEST_MAIN(argc, argv)
     RUN(unknowns_fuse_with_unknowns);
     RUN(control_pieces_are_not_text);
     RUN(the_best_score_is_merged_first);
+    RUN(marian_needs_the_unknown_token);
     RUN(zero_is_a_byte_too);
     RUN(cut_characters_are_one_replacement);
     RUN(special_tokens_are_text);

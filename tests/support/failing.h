@@ -1,5 +1,6 @@
 /*
- * An allocator that fails at a chosen request and counts the blocks not yet freed.
+ * An allocator that fails at a chosen request and counts the blocks not yet freed. It aborts if a
+ * block is freed with another size than it was allocated with.
  *
  *     failing_allocator f = {.fail_at = 12, .forever = true};
  *     cfg.allocator = failing_allocator_table(&f);
