@@ -1,0 +1,73 @@
+/* BERT. */
+#include "models/hf_config_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "models/hf_labels.h"
+
+static fv_status read_labels(const fv_doc *doc, int64_t *labels)
+{
+    const fv_value *names = fv_value_get(&doc->root, "id2label");
+    *labels = 2; /* the default of transformers */
+    FV_TRY(fv_doc_get_int(doc, &doc->root, "num_labels", false, 1, 1 << 20, labels));
+    if (names && names->kind == FV_VALUE_OBJECT && names->count > 0) *labels = names->count;
+    return FV_OK;
+}
+
+fv_status fv_hf_read_bert(const fv_doc *doc, fv_transformer_config *c)
+{
+    const char *positions = "absolute";
+    FV_TRY(fv_hf_must_be(doc, "is_decoder", false));
+    FV_TRY(fv_hf_must_be(doc, "add_cross_attention", false));
+    FV_TRY(fv_doc_get_string(doc, &doc->root, "position_embedding_type", false, &positions));
+    if (strcmp(positions, "absolute") != 0)
+        return fv_doc_fail(doc, fv_value_get(&doc->root, "position_embedding_type"), FV_ERR_FORMAT,
+                           "position_embedding_type '%.40s' is not supported", positions);
+    const fv_value *dropout = fv_value_get(&doc->root, "classifier_dropout");
+    c->label_dropout = c->dropout;
+    if (dropout && dropout->kind != FV_VALUE_NULL)
+        FV_TRY(fv_doc_real(doc, dropout, &c->label_dropout));
+    const bool texts = fv_hf_is_named(doc, "ForSequenceClassification");
+    const bool both = fv_hf_is_named(doc, "ForPreTraining");
+    c->label_tokens = fv_hf_is_named(doc, "ForTokenClassification");
+    c->mlm_head = c->logits_bias = both || fv_hf_is_named(doc, "ForMaskedLM");
+    c->next_sentence = both || fv_hf_is_named(doc, "ForNextSentencePrediction");
+    c->pooler = c->next_sentence || texts || fv_hf_is_named(doc, "BertModel");
+    if (texts || c->label_tokens) FV_TRY(read_labels(doc, &c->labels));
+    return FV_OK;
+}
+
+/* Both ways, as transformers keeps them. */
+static void write_labels(fv_json_writer *w, const fv_transformer_config *c)
+{
+    for (int back = 0; back < 2; back++) {
+        fv_json_key(w, back ? "label2id" : "id2label");
+        fv_json_open(w, '{');
+        for (int64_t i = 0; i < c->labels; i++) {
+            char number[32], plain[FV_LABEL_BYTES];
+            snprintf(number, sizeof number, "%lld", (long long)i);
+            const char *name = c->label_names ? c->label_names[i] : fv_hf_label_plain(i, plain);
+            fv_json_key(w, back ? name : number);
+            if (back)
+                fv_json_int(w, i);
+            else
+                fv_json_string(w, name);
+        }
+        fv_json_close(w, '}');
+    }
+}
+
+void fv_hf_write_bert(fv_json_writer *w, const fv_transformer_config *c)
+{
+    fv_hf_write_architecture(w, c->labels          ? c->label_tokens ? "BertForTokenClassification"
+                                                                     : "BertForSequenceClassification"
+                                : c->next_sentence ? c->mlm_head ? "BertForPreTraining"
+                                                                 : "BertForNextSentencePrediction"
+                                : c->mlm_head      ? "BertForMaskedLM"
+                                                   : "BertModel");
+    fv_hf_write_real(w, "classifier_dropout", c->label_dropout);
+    fv_json_key(w, "position_embedding_type");
+    fv_json_string(w, "absolute");
+    if (c->labels) write_labels(w, c);
+}

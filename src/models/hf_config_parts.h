@@ -1,0 +1,28 @@
+/*
+ * What the tables of hf_fields.c cannot express, one pair of functions for each family: values that
+ * follow from others, settings that are not supported, heads.
+ *
+ *     hf_config_special.c  GPT-2, T5, Llama, the list of families, shared helpers
+ *     hf_config_bert.c     BERT
+ *     hf_config_bart.c     Marian
+ */
+#ifndef FV_MODELS_HF_CONFIG_PARTS_H
+#define FV_MODELS_HF_CONFIG_PARTS_H
+
+#include "models/hf_fields.h"
+
+/* A flag with only one supported value. */
+fv_status fv_hf_must_be(const fv_doc *doc, const char *key, bool wanted);
+/* Whether an entry of "architectures" ends so. */
+bool fv_hf_is_named(const fv_doc *doc, const char *suffix);
+
+void fv_hf_write_architecture(fv_json_writer *w, const char *name);
+void fv_hf_write_flag(fv_json_writer *w, const char *key, bool value);
+void fv_hf_write_real(fv_json_writer *w, const char *key, double value);
+
+fv_status fv_hf_read_bert(const fv_doc *doc, fv_transformer_config *c);
+void fv_hf_write_bert(fv_json_writer *w, const fv_transformer_config *c);
+fv_status fv_hf_read_marian(const fv_doc *doc, fv_transformer_config *c);
+void fv_hf_write_marian(fv_json_writer *w, const fv_transformer_config *c);
+
+#endif
