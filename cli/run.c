@@ -285,7 +285,8 @@ static const cli_option options[] = {
      .type = CLI_PATH,
      .writes = true,
      .metavar = "FILE",
-     .help = "with --ids: where the logits go, .npy [batch, length, vocabulary]"},
+     .help = "with --ids: where the logits go, .npy [batch, length, vocabulary]; of an encoder "
+             "without a head its last states"},
     CLI_WEIGHTS,
     CLI_THREADS,
     CLI_MEMORY,

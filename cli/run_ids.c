@@ -48,12 +48,14 @@ fv_tensor *cli_load_i64_option(fv_ctx *ctx, const cli_call *call, const char *op
     return ids;
 }
 
+/* Those of its head; the last states of an encoder without one. */
 static fv_tensor *logits_of_encoder(fv_ctx *ctx, const fv_transformer *t, const fv_token_rows *rows)
 {
     const fv_transformer_config *cfg = fv_transformer_settings(t);
     fv_tensor *states = fv_transformer_encode(ctx, t, rows, NULL);
-    return cfg->labels > 0 && !cfg->mlm_head ? fv_transformer_labels(ctx, t, rows, states, NULL)
-                                             : fv_transformer_logits(ctx, t, states);
+    if (cfg->mlm_head) return fv_transformer_logits(ctx, t, states);
+    if (cfg->labels > 0) return fv_transformer_labels(ctx, t, rows, states, NULL);
+    return cfg->spans ? fv_transformer_spans(ctx, t, states) : states;
 }
 
 static fv_tensor *logits_of(fv_ctx *ctx, const fv_transformer *t, const fv_token_rows *rows,

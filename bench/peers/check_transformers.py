@@ -40,6 +40,9 @@ MARIAN = dict(
     decoder_attention_heads=6, encoder_ffn_dim=64, decoder_ffn_dim=70, pad_token_id=3,
     eos_token_id=2, decoder_start_token_id=3,
 )
+BART = MARIAN | dict(pad_token_id=1, bos_token_id=0, decoder_start_token_id=2)
+DISTILBERT = dict(vocab_size=101, dim=48, n_layers=2, n_heads=4, hidden_dim=64)
+ROBERTA = SIZES | dict(pad_token_id=1, bos_token_id=0, eos_token_id=2, max_position_embeddings=66)
 
 MODELS = {
     "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config(**GPT2)),
@@ -54,6 +57,39 @@ MODELS = {
     "bert, classes of tokens": (
         hf.BertForTokenClassification,
         hf.BertConfig(**SIZES, num_labels=5, hidden_act="gelu_new"),
+    ),
+    "bert, spans": (hf.BertForQuestionAnswering, hf.BertConfig(**SIZES)),
+    "distilbert, masked words": (hf.DistilBertForMaskedLM, hf.DistilBertConfig(**DISTILBERT)),
+    "distilbert, classes": (
+        hf.DistilBertForSequenceClassification, hf.DistilBertConfig(**DISTILBERT, num_labels=7)
+    ),
+    "distilbert, classes of tokens": (
+        hf.DistilBertForTokenClassification,
+        hf.DistilBertConfig(**DISTILBERT, num_labels=5, activation="relu"),
+    ),
+    "distilbert, spans": (
+        hf.DistilBertForQuestionAnswering,
+        hf.DistilBertConfig(**DISTILBERT, sinusoidal_pos_embds=True),
+    ),
+    "distilbert, bare": (hf.DistilBertModel, hf.DistilBertConfig(**DISTILBERT)),
+    "roberta, masked words": (hf.RobertaForMaskedLM, hf.RobertaConfig(**ROBERTA)),
+    "roberta, relu, two types": (
+        hf.RobertaForMaskedLM, hf.RobertaConfig(**ROBERTA, hidden_act="relu", type_vocab_size=2)
+    ),
+    "roberta, other padding": (
+        hf.RobertaForMaskedLM, hf.RobertaConfig(**ROBERTA | dict(pad_token_id=7))
+    ),
+    "roberta, classes": (
+        hf.RobertaForSequenceClassification, hf.RobertaConfig(**ROBERTA, num_labels=7)
+    ),
+    "roberta, classes of tokens": (
+        hf.RobertaForTokenClassification, hf.RobertaConfig(**ROBERTA, num_labels=5)
+    ),
+    "roberta, spans": (hf.RobertaForQuestionAnswering, hf.RobertaConfig(**ROBERTA)),
+    "roberta, bare": (hf.RobertaModel, hf.RobertaConfig(**ROBERTA)),
+    "xlm-roberta, masked words": (hf.XLMRobertaForMaskedLM, hf.XLMRobertaConfig(**ROBERTA)),
+    "xlm-roberta, classes": (
+        hf.XLMRobertaForSequenceClassification, hf.XLMRobertaConfig(**ROBERTA, num_labels=3)
     ),
     "llama": (hf.LlamaForCausalLM, hf.LlamaConfig(**SIZES)),
     "llama 3, tied, biases": (
@@ -78,6 +114,12 @@ MODELS = {
         ),
     ),
     "marian": (hf.MarianMTModel, hf.MarianConfig(**MARIAN)),
+    "bart": (hf.BartForConditionalGeneration, hf.BartConfig(**BART)),
+    "bart, scaled, relu": (
+        hf.BartForConditionalGeneration,
+        hf.BartConfig(**BART, scale_embedding=True, activation_function="relu"),
+    ),
+    "bart, bare": (hf.BartModel, hf.BartConfig(**BART)),
     "marian, two vocabularies": (
         hf.MarianMTModel,
         hf.MarianConfig(
@@ -103,18 +145,30 @@ TRAINED = {
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+def biases(model):
+    """Of logits, where a model has them as a buffer."""
+    return [(name, b) for name, b in model.named_buffers() if name == "final_logits_bias"]
+
+
 def disturb(model):
     """Perturbs every weight, so that none is 0 or 1, except sinusoids, which folders do not store."""
+    fixed = "embed_positions" if model.config.model_type == "marian" else "?"
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "embed_positions" not in name:
+        for name, parameter in [*model.named_parameters(), *biases(model)]:
+            if fixed not in name:
                 parameter.add_(0.1 * torch.randn_like(parameter))
 
 
 def logits(model, batch):
     with torch.no_grad():
         out = model.eval()(**batch)
-    return out.logits if hasattr(out, "logits") else out.prediction_logits
+    if "start_logits" in out:
+        return torch.stack([out.start_logits, out.end_logits], -1)
+    for name in ("logits", "prediction_logits"):
+        if name in out:
+            return out[name]
+    embedding = model.get_input_embeddings().weight  # a bare model: states times the embedding
+    return out.last_hidden_state @ embedding.T if model.config.is_encoder_decoder else out[0]
 
 
 def run_fovea(build, folder, batch, at):
@@ -136,8 +190,11 @@ def check(build, kind, config, at):
     disturb(model)
     model.save_pretrained(theirs)
     model = kind.from_pretrained(theirs)
-    batch = {"input_ids": torch.randint(4, 90, (3, 40))}
+    batch = {"input_ids": torch.randint(8, 90, (3, 40))}
     batch["attention_mask"] = (torch.arange(40) < torch.tensor([[40], [30], [11]])).long()
+    if "roberta" in config.model_type:  # positions count what is not padding, wherever it is
+        batch["input_ids"][batch["attention_mask"] == 0] = config.pad_token_id
+        batch["input_ids"][0, 5:7] = config.pad_token_id
     if config.is_encoder_decoder:
         batch["decoder_input_ids"] = torch.randint(4, 90, (3, 9))
     expected = logits(model, batch)
@@ -214,6 +271,7 @@ def main():
         raise SystemExit(__doc__)
     build = pathlib.Path(sys.argv[1]).resolve()
     hf.logging.set_verbosity_error()
+    hf.logging.disable_progress_bar()
     torch.manual_seed(1)
     torch.set_num_threads(1)
     print(f"transformers {hf.__version__}, torch {torch.__version__}")

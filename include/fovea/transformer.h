@@ -1,6 +1,6 @@
 /*
- * fovea/transformer.h: Transformers from one description: encoders (BERT), decoders (GPT-2, Llama)
- * and both together (the paper's, Marian, T5).
+ * fovea/transformer.h: Transformers from one description: encoders (BERT, DistilBERT, RoBERTa),
+ * decoders (GPT-2, Llama) and both together (the paper's, Marian, BART, T5).
  *
  *     fv_transformer_config cfg;
  *     fv_transformer_config_init(&cfg, sizeof cfg, FV_FAMILY_GPT2);
@@ -55,6 +55,10 @@ typedef enum fv_family {
     FV_FAMILY_MARIAN,
     FV_FAMILY_T5,
     FV_FAMILY_LLAMA,
+    FV_FAMILY_DISTILBERT,
+    FV_FAMILY_ROBERTA,
+    FV_FAMILY_XLM_ROBERTA, /* RoBERTa with another model_type */
+    FV_FAMILY_BART,
     FV_FAMILY_COUNT
 } fv_family;
 
@@ -78,6 +82,8 @@ typedef struct fv_transformer_config {
     fv_norm_kind norm;
     fv_position_kind positions;
     fv_sinusoid_layout sinusoid;
+    fv_act mlm_act;   /* of mlm_head; FV_ACT_NONE: `act` */
+    fv_act label_act; /* of label_dense */
     /* Sizes. */
     int64_t vocabulary;
     int64_t target_vocabulary; /* of the decoder, with its own embedding; 0: shared */
@@ -104,11 +110,14 @@ typedef struct fv_transformer_config {
     bool unscaled;                /* scores are q . k, as in T5 */
     bool tied;                    /* the output matrix is the (decoder's) embedding */
     bool logits_bias;             /* added to the logits */
+    bool positions_skip_pad;      /* learned positions count the tokens that are not pad */
     /* Heads of an encoder. A decoder always has logits. */
     bool mlm_head;      /* masked-language-model head: norm(act(dense(x))), then logits */
     bool pooler;        /* tanh(dense(the first state)) */
     bool next_sentence; /* two logits from the pooled state */
-    bool label_tokens;  /* classify each token; else the text, from the pooled state */
+    bool label_tokens;  /* classify each token; else the text, from the pooled state ... */
+    bool label_dense;   /* ... or from label_act(dense(the first state)) */
+    bool spans;         /* two logits for each token: an answer begins, ends here */
     /* Numbers. */
     double eps;               /* of the norms */
     double logits_scale;      /* factor of the last states before the logits */
@@ -126,8 +135,9 @@ typedef struct fv_transformer_config {
 
 /*
  * The settings of a typical small model of the family: GPT-2 small, BERT base, the Marian models of
- * Opus-MT, T5 small, Llama; FOVEA: the paper's base model (6 + 6 layers, width 512, post-norm,
- * interleaved sinusoids, shared embeddings). vocabulary is 0: set it.
+ * Opus-MT, T5 small, Llama, DistilBERT, RoBERTa base, BART base; FOVEA: the paper's base model (6 +
+ * 6 layers, width 512, post-norm, interleaved sinusoids, shared embeddings). vocabulary is 0: set
+ * it.
  */
 FV_API void fv_transformer_config_init(fv_transformer_config *cfg, size_t struct_size,
                                        fv_family family);
@@ -212,6 +222,8 @@ FV_API fv_tensor *fv_transformer_pooled(fv_ctx *ctx, const fv_transformer *model
 FV_API fv_tensor *fv_transformer_labels(fv_ctx *ctx, const fv_transformer *model,
                                         const fv_token_rows *rows, fv_tensor *states,
                                         const fv_pass *pass);
+/* [batch, n, 2]: logits of each token as the first and as the last of an answer; needs `spans`. */
+FV_API fv_tensor *fv_transformer_spans(fv_ctx *ctx, const fv_transformer *model, fv_tensor *states);
 /* [documents, 2]: logits of "is the next sentence" and "is not". */
 FV_API fv_tensor *fv_transformer_next_sentence(fv_ctx *ctx, const fv_transformer *model,
                                                const fv_token_rows *rows, fv_tensor *states);

@@ -1,10 +1,13 @@
-/* BERT. */
+/* Encoders: BERT, DistilBERT, RoBERTa and XLM-RoBERTa. */
 #include "models/hf_config_parts.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "models/hf_labels.h"
+#include "models/transformer.h"
+
+/* ---- heads ------------------------------------------------------------------------- */
 
 static fv_status read_labels(const fv_doc *doc, int64_t *labels)
 {
@@ -12,29 +15,6 @@ static fv_status read_labels(const fv_doc *doc, int64_t *labels)
     *labels = 2; /* the default of transformers */
     FV_TRY(fv_doc_get_int(doc, &doc->root, "num_labels", false, 1, 1 << 20, labels));
     if (names && names->kind == FV_VALUE_OBJECT && names->count > 0) *labels = names->count;
-    return FV_OK;
-}
-
-fv_status fv_hf_read_bert(const fv_doc *doc, fv_transformer_config *c)
-{
-    const char *positions = "absolute";
-    FV_TRY(fv_hf_must_be(doc, "is_decoder", false));
-    FV_TRY(fv_hf_must_be(doc, "add_cross_attention", false));
-    FV_TRY(fv_doc_get_string(doc, &doc->root, "position_embedding_type", false, &positions));
-    if (strcmp(positions, "absolute") != 0)
-        return fv_doc_fail(doc, fv_value_get(&doc->root, "position_embedding_type"), FV_ERR_FORMAT,
-                           "position_embedding_type '%.40s' is not supported", positions);
-    const fv_value *dropout = fv_value_get(&doc->root, "classifier_dropout");
-    c->label_dropout = c->dropout;
-    if (dropout && dropout->kind != FV_VALUE_NULL)
-        FV_TRY(fv_doc_real(doc, dropout, &c->label_dropout));
-    const bool texts = fv_hf_is_named(doc, "ForSequenceClassification");
-    const bool both = fv_hf_is_named(doc, "ForPreTraining");
-    c->label_tokens = fv_hf_is_named(doc, "ForTokenClassification");
-    c->mlm_head = c->logits_bias = both || fv_hf_is_named(doc, "ForMaskedLM");
-    c->next_sentence = both || fv_hf_is_named(doc, "ForNextSentencePrediction");
-    c->pooler = c->next_sentence || texts || fv_hf_is_named(doc, "BertModel");
-    if (texts || c->label_tokens) FV_TRY(read_labels(doc, &c->labels));
     return FV_OK;
 }
 
@@ -58,16 +38,105 @@ static void write_labels(fv_json_writer *w, const fv_transformer_config *c)
     }
 }
 
+/* Those that "architectures" names. */
+static fv_status read_heads(const fv_doc *doc, fv_transformer_config *c)
+{
+    const fv_family_names *n = fv_family_names_of(c->family);
+    const bool texts = fv_hf_is_named(doc, "ForSequenceClassification");
+    const bool both = fv_hf_is_named(doc, "ForPreTraining");
+    c->label_tokens = fv_hf_is_named(doc, "ForTokenClassification");
+    c->label_dense = texts && n->labels_dense;
+    c->spans = fv_hf_is_named(doc, "ForQuestionAnswering");
+    c->mlm_head = c->logits_bias = both || fv_hf_is_named(doc, "ForMaskedLM");
+    c->next_sentence = both || fv_hf_is_named(doc, "ForNextSentencePrediction");
+    c->pooler = c->next_sentence || (texts && !c->label_dense) ||
+                (n->pooler && fv_hf_is_named(doc, "Model"));
+    if (texts || c->label_tokens) FV_TRY(read_labels(doc, &c->labels));
+    return FV_OK;
+}
+
+static void write_heads(fv_json_writer *w, const fv_transformer_config *c)
+{
+    char name[64];
+    const char *head =
+        c->labels  ? c->label_tokens ? "ForTokenClassification" : "ForSequenceClassification"
+        : c->spans ? "ForQuestionAnswering"
+        : c->next_sentence ? c->mlm_head ? "ForPreTraining" : "ForNextSentencePrediction"
+        : c->mlm_head      ? "ForMaskedLM"
+                           : "Model";
+    snprintf(name, sizeof name, "%s%s", fv_family_names_of(c->family)->class_name, head);
+    fv_hf_write_architecture(w, name);
+    if (c->labels) write_labels(w, c);
+}
+
+/* ---- BERT -------------------------------------------------------------------------- */
+
+fv_status fv_hf_read_bert(const fv_doc *doc, fv_transformer_config *c)
+{
+    const char *positions = "absolute";
+    FV_TRY(fv_hf_must_be(doc, "is_decoder", false));
+    FV_TRY(fv_hf_must_be(doc, "add_cross_attention", false));
+    FV_TRY(fv_doc_get_string(doc, &doc->root, "position_embedding_type", false, &positions));
+    if (strcmp(positions, "absolute") != 0)
+        return fv_doc_fail(doc, fv_value_get(&doc->root, "position_embedding_type"), FV_ERR_FORMAT,
+                           "position_embedding_type '%.40s' is not supported", positions);
+    const fv_value *dropout = fv_value_get(&doc->root, "classifier_dropout");
+    c->label_dropout = c->dropout;
+    if (dropout && dropout->kind != FV_VALUE_NULL)
+        FV_TRY(fv_doc_real(doc, dropout, &c->label_dropout));
+    return read_heads(doc, c);
+}
+
 void fv_hf_write_bert(fv_json_writer *w, const fv_transformer_config *c)
 {
-    fv_hf_write_architecture(w, c->labels          ? c->label_tokens ? "BertForTokenClassification"
-                                                                     : "BertForSequenceClassification"
-                                : c->next_sentence ? c->mlm_head ? "BertForPreTraining"
-                                                                 : "BertForNextSentencePrediction"
-                                : c->mlm_head      ? "BertForMaskedLM"
-                                                   : "BertModel");
+    write_heads(w, c);
     fv_hf_write_real(w, "classifier_dropout", c->label_dropout);
     fv_json_key(w, "position_embedding_type");
     fv_json_string(w, "absolute");
-    if (c->labels) write_labels(w, c);
+}
+
+/* ---- DistilBERT -------------------------------------------------------------------- */
+
+/* Its sinusoids, where it has them, are in the file like a learned table. */
+fv_status fv_hf_read_distilbert(const fv_doc *doc, fv_transformer_config *c)
+{
+    return read_heads(doc, c);
+}
+
+void fv_hf_write_distilbert(fv_json_writer *w, const fv_transformer_config *c)
+{
+    write_heads(w, c);
+    fv_hf_write_flag(w, "sinusoidal_pos_embds", false);
+}
+
+/* ---- RoBERTa ----------------------------------------------------------------------- */
+
+/* The first rows of the table of positions, up to that of the padding token, belong to no token. */
+static fv_status read_positions(const fv_doc *doc, fv_transformer_config *c)
+{
+    int64_t rows = 0;
+    if (c->pad < 0)
+        return fv_doc_fail(doc, &doc->root, FV_ERR_FORMAT,
+                           "'pad_token_id' is null, and positions are counted from it");
+    c->position_offset = c->pad + 1;
+    FV_TRY(fv_doc_get_int(doc, &doc->root, "max_position_embeddings", true, c->position_offset + 1,
+                          1 << 28, &rows));
+    c->max_positions = rows - c->position_offset;
+    return FV_OK;
+}
+
+fv_status fv_hf_read_roberta(const fv_doc *doc, fv_transformer_config *c)
+{
+    /* Where a file leaves them out, transformers takes BERT's and not those of RoBERTa base. */
+    if (!fv_value_get(&doc->root, "layer_norm_eps")) c->eps = 1e-12;
+    if (!fv_value_get(&doc->root, "type_vocab_size")) c->types = 2;
+    FV_TRY(read_positions(doc, c));
+    return fv_hf_read_bert(doc, c);
+}
+
+void fv_hf_write_roberta(fv_json_writer *w, const fv_transformer_config *c)
+{
+    fv_hf_write_bert(w, c);
+    fv_json_key(w, "max_position_embeddings");
+    fv_json_int(w, c->max_positions + c->position_offset);
 }

@@ -3,8 +3,8 @@
  * follow from others, settings that are not supported, heads.
  *
  *     hf_config_special.c  GPT-2, T5, Llama, the list of families, shared helpers
- *     hf_config_bert.c     BERT
- *     hf_config_bart.c     Marian
+ *     hf_config_bert.c     BERT, DistilBERT, RoBERTa
+ *     hf_config_bart.c     Marian, BART
  */
 #ifndef FV_MODELS_HF_CONFIG_PARTS_H
 #define FV_MODELS_HF_CONFIG_PARTS_H
@@ -22,7 +22,13 @@ void fv_hf_write_real(fv_json_writer *w, const char *key, double value);
 
 fv_status fv_hf_read_bert(const fv_doc *doc, fv_transformer_config *c);
 void fv_hf_write_bert(fv_json_writer *w, const fv_transformer_config *c);
+fv_status fv_hf_read_distilbert(const fv_doc *doc, fv_transformer_config *c);
+void fv_hf_write_distilbert(fv_json_writer *w, const fv_transformer_config *c);
+fv_status fv_hf_read_roberta(const fv_doc *doc, fv_transformer_config *c);
+void fv_hf_write_roberta(fv_json_writer *w, const fv_transformer_config *c);
 fv_status fv_hf_read_marian(const fv_doc *doc, fv_transformer_config *c);
 void fv_hf_write_marian(fv_json_writer *w, const fv_transformer_config *c);
+fv_status fv_hf_read_bart(const fv_doc *doc, fv_transformer_config *c);
+void fv_hf_write_bart(fv_json_writer *w, const fv_transformer_config *c);
 
 #endif

@@ -187,6 +187,10 @@ static const struct {
     [FV_FAMILY_MARIAN] = {fv_hf_read_marian, fv_hf_write_marian},
     [FV_FAMILY_T5] = {read_t5, write_t5},
     [FV_FAMILY_LLAMA] = {read_llama, write_llama},
+    [FV_FAMILY_DISTILBERT] = {fv_hf_read_distilbert, fv_hf_write_distilbert},
+    [FV_FAMILY_ROBERTA] = {fv_hf_read_roberta, fv_hf_write_roberta},
+    [FV_FAMILY_XLM_ROBERTA] = {fv_hf_read_roberta, fv_hf_write_roberta},
+    [FV_FAMILY_BART] = {fv_hf_read_bart, fv_hf_write_bart},
 };
 
 fv_status fv_hf_read_rest(const fv_doc *doc, fv_transformer_config *cfg)

@@ -29,18 +29,42 @@ static const fv_hf_field gpt2[] = {
     MAY("pad_token_id", TOKEN, pad),
 };
 
+#define BERT_FIELDS                                             \
+    NEED("vocab_size", SIZE, vocabulary),                       \
+    NEED("hidden_size", SIZE, width),                           \
+    NEED("num_hidden_layers", SIZE, encoder_layers),            \
+    NEED("num_attention_heads", SIZE, heads),                   \
+    NEED("intermediate_size", SIZE, hidden),                    \
+    MAY("hidden_act", ACT, act),                                \
+    MAY("type_vocab_size", SIZE, types),                        \
+    MAY("layer_norm_eps", REAL, eps),                           \
+    MAY("hidden_dropout_prob", REAL, dropout),                  \
+    MAY("attention_probs_dropout_prob", REAL, attention_dropout), \
+    MAY("initializer_range", REAL, init_std),                   \
+    MAY("tie_word_embeddings", FLAG, tied),                     \
+    MAY("bos_token_id", TOKEN, bos),                            \
+    MAY("eos_token_id", TOKEN, eos),                            \
+    MAY("pad_token_id", TOKEN, pad)
+
 static const fv_hf_field bert[] = {
-    NEED("vocab_size", SIZE, vocabulary),
-    NEED("hidden_size", SIZE, width),
-    NEED("num_hidden_layers", SIZE, encoder_layers),
-    NEED("num_attention_heads", SIZE, heads),
-    NEED("intermediate_size", SIZE, hidden),
+    BERT_FIELDS,
     NEED("max_position_embeddings", SIZE, max_positions),
-    MAY("hidden_act", ACT, act),
-    MAY("type_vocab_size", SIZE, types),
-    MAY("layer_norm_eps", REAL, eps),
-    MAY("hidden_dropout_prob", REAL, dropout),
-    MAY("attention_probs_dropout_prob", REAL, attention_dropout),
+};
+
+/* max_position_embeddings is the number of rows of its table: see hf_config_bert.c. */
+static const fv_hf_field roberta[] = { BERT_FIELDS };
+
+static const fv_hf_field distilbert[] = {
+    NEED("vocab_size", SIZE, vocabulary),
+    NEED("dim", SIZE, width),
+    NEED("n_layers", SIZE, encoder_layers),
+    NEED("n_heads", SIZE, heads),
+    NEED("hidden_dim", SIZE, hidden),
+    NEED("max_position_embeddings", SIZE, max_positions),
+    MAY("activation", ACT, act),
+    MAY("dropout", REAL, dropout),
+    MAY("attention_dropout", REAL, attention_dropout),
+    MAY("seq_classif_dropout", REAL, label_dropout),
     MAY("initializer_range", REAL, init_std),
     MAY("tie_word_embeddings", FLAG, tied),
     MAY("bos_token_id", TOKEN, bos),
@@ -48,6 +72,7 @@ static const fv_hf_field bert[] = {
     MAY("pad_token_id", TOKEN, pad),
 };
 
+/* Marian and BART. */
 static const fv_hf_field marian[] = {
     NEED("vocab_size", SIZE, vocabulary),
     NEED("d_model", SIZE, width),
@@ -132,6 +157,7 @@ static const fv_hf_field fovea[] = {
     ONE_OF("positions", positions, "none|learned|sinusoid|rotary|relative"),
     MAY("most_positions", SIZE, max_positions),
     SAME(COUNT, position_offset),
+    SAME(FLAG, positions_skip_pad),
     ONE_OF("sinusoid", sinusoid, "interleaved|halves"),
     MAY("rotary_width", COUNT, rotary.width),
     MAY("rotary_base", REAL, rotary.base),
@@ -153,10 +179,14 @@ static const fv_hf_field fovea[] = {
     SAME(FLAG, logits_bias),
     SAME(REAL, logits_scale),
     MAY("words", FLAG, mlm_head),
+    SAME(ACT, mlm_act),
     SAME(FLAG, pooler),
     SAME(FLAG, next_sentence),
     SAME(COUNT, labels),
     SAME(FLAG, label_tokens),
+    SAME(FLAG, label_dense),
+    SAME(ACT, label_act),
+    SAME(FLAG, spans),
     SAME(REAL, dropout),
     SAME(REAL, attention_dropout),
     SAME(REAL, hidden_dropout),
@@ -174,9 +204,16 @@ static const fv_hf_field fovea[] = {
         list, sizeof(list) / sizeof *(list)                                                        \
     }
 static const fv_hf_table tables[FV_FAMILY_COUNT] = {
-    [FV_FAMILY_FOVEA] = TABLE(fovea), [FV_FAMILY_GPT2] = TABLE(gpt2),
-    [FV_FAMILY_BERT] = TABLE(bert),   [FV_FAMILY_MARIAN] = TABLE(marian),
-    [FV_FAMILY_T5] = TABLE(t5),       [FV_FAMILY_LLAMA] = TABLE(llama),
+    [FV_FAMILY_FOVEA] = TABLE(fovea),
+    [FV_FAMILY_GPT2] = TABLE(gpt2),
+    [FV_FAMILY_BERT] = TABLE(bert),
+    [FV_FAMILY_MARIAN] = TABLE(marian),
+    [FV_FAMILY_T5] = TABLE(t5),
+    [FV_FAMILY_LLAMA] = TABLE(llama),
+    [FV_FAMILY_DISTILBERT] = TABLE(distilbert),
+    [FV_FAMILY_ROBERTA] = TABLE(roberta),
+    [FV_FAMILY_XLM_ROBERTA] = TABLE(roberta),
+    [FV_FAMILY_BART] = TABLE(marian),
 };
 
 fv_hf_table fv_hf_fields(fv_family family) { return tables[family]; }

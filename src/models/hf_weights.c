@@ -60,19 +60,22 @@ static const fv_file_entry *find(const fv_safetensors *file, const fv_family_nam
 }
 
 /* Copies of tied matrices, masks: what older files hold beside the weights. */
-static bool is_spare(const fv_transformer_config *cfg, const char *name)
+static bool is_spare(const fv_transformer_config *cfg, const fv_family_names *family,
+                     const char *name)
 {
     static const char *const always[] = {".attn.bias",
                                          ".attn.masked_bias",
                                          "embeddings.position_ids",
                                          "cls.predictions.decoder.bias",
+                                         "lm_head.decoder.bias",
                                          "rotary_emb.inv_freq",
                                          "layer.1.EncDecAttention.relative_attention_bias.weight"};
-    static const char *const tied[] = {"lm_head.weight", "cls.predictions.decoder.weight"};
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
         if (ends_with(name, always[i])) return true;
-    for (size_t i = 0; cfg->tied && i < sizeof tied / sizeof *tied; i++)
-        if (strcmp(name, tied[i]) == 0) return true;
+    const size_t n = family->logits ? strlen(family->logits) : 0;
+    if (cfg->tied && n > 0 && strncmp(name, family->logits, n) == 0 &&
+        strcmp(name + n, ".weight") == 0)
+        return true;
     return cfg->target_vocabulary == 0 && cfg->encoder_layers > 0 &&
            ends_with(name, "embed_tokens.weight");
 }
@@ -151,7 +154,7 @@ static fv_status check(const fv_safetensors *file, const fv_transformer_config *
     size_t spare = fv_safetensors_count(file) - (size_t)fv_params_count(plan);
     for (size_t i = 0; spare > 0 && i < fv_safetensors_count(file); i++) {
         const fv_file_entry *entry = fv_safetensors_entry(file, i);
-        const bool known = is_spare(cfg, entry->name);
+        const bool known = is_spare(cfg, family, entry->name);
         if (!known && is_used(file, plan, family, entry)) continue;
         FV_RETURN_IF(!known, ctx, FV_ERR_FORMAT,
                      "%.60s: tensor '%.70s' does not belong to a %s model of these settings",
@@ -186,20 +189,28 @@ fv_status fv_hf_fit(fv_ctx *ctx, const fv_safetensors *file, fv_transformer_conf
 {
     const fv_family_names *n = fv_family_names_of(cfg->family);
     fit_positions(file, n, cfg);
-    if (cfg->decoder_layers > 0 || cfg->family == FV_FAMILY_FOVEA) return FV_OK;
+    if (cfg->family == FV_FAMILY_FOVEA) return FV_OK;
+    if (cfg->decoder_layers > 0) { /* files of the bare model have no bias of the logits */
+        if (cfg->logits_bias) cfg->logits_bias = find(file, n, n->logits_bias) != NULL;
+        return FV_OK;
+    }
     const struct {
         const char *prefix;
         bool *on;
     } heads[] = {{n->words_dense, &cfg->mlm_head},
                  {n->pooler, &cfg->pooler},
-                 {n->next_sentence, &cfg->next_sentence}};
+                 {n->next_sentence, &cfg->next_sentence},
+                 {n->labels_dense, &cfg->label_dense},
+                 {n->spans, &cfg->spans}};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         *heads[i].on = find_weight(file, n, heads[i].prefix) != NULL;
     cfg->logits_bias = cfg->mlm_head;
-    const fv_file_entry *labels = find_weight(file, n, n->labels);
+    const fv_file_entry *labels =
+        find_weight(file, n, cfg->label_dense ? n->labels_out : n->labels);
     cfg->labels = labels && labels->rank == 2 ? labels->shape[0] : 0;
-    FV_RETURN_IF(cfg->labels && !cfg->label_tokens && !cfg->pooler, ctx, FV_ERR_FORMAT,
-                 "%.100s: classes of a text without a pooler", fv_safetensors_shard_path(file, 0));
+    FV_RETURN_IF(cfg->labels && !cfg->label_tokens && !cfg->pooler && !cfg->label_dense, ctx,
+                 FV_ERR_FORMAT, "%.100s: classes of a text without a pooler",
+                 fv_safetensors_shard_path(file, 0));
     return FV_OK;
 }
 

@@ -270,8 +270,9 @@ static const fv_generation_defaults *generation(const void *self)
 const fv_model_kind fv_kind_transformer = {
     .struct_size = sizeof fv_kind_transformer,
     .name = "transformer",
-    .types = "fovea-transformer|gpt2|bert|marian|t5|llama",
-    .summary = "Transformer encoder, decoder or both: GPT-2, BERT, Marian, T5, Llama",
+    .types = "fovea-transformer|gpt2|bert|marian|t5|llama|distilbert|roberta|xlm-roberta|bart",
+    .summary = "Transformer encoder, decoder or both: GPT-2, BERT, Marian, T5, Llama, DistilBERT, "
+               "RoBERTa, BART",
     .abilities = 1u << FV_CAN_TRANSLATE | 1u << FV_CAN_GENERATE | 1u << FV_CAN_FILL |
                  1u << FV_CAN_CLASSIFY | 1u << FV_CAN_EMBED,
     .keys = fv_transformer_keys,

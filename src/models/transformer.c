@@ -76,6 +76,46 @@ static void settings_bert(fv_transformer_config *c)
     c->pad = 0;
 }
 
+static void settings_distilbert(fv_transformer_config *c)
+{
+    settings_bert(c);
+    c->encoder_layers = 6;
+    c->types = 0;
+    c->label_act = FV_ACT_RELU;
+    c->label_dropout = 0.2;
+}
+
+static void settings_roberta(fv_transformer_config *c)
+{
+    settings_bert(c);
+    c->types = 1;
+    c->eps = 1e-5;
+    c->position_offset = 2;
+    c->positions_skip_pad = true;
+    c->mlm_act = FV_ACT_GELU;
+    c->label_act = FV_ACT_TANH;
+    c->bos = 0;
+    c->pad = 1;
+    c->eos = 2;
+}
+
+static void settings_bart(fv_transformer_config *c)
+{
+    c->width = 768;
+    c->heads = 12;
+    c->hidden = 3072;
+    c->act = FV_ACT_GELU;
+    c->embedding_norm = true;
+    c->positions = FV_POSITION_LEARNED;
+    c->position_offset = 2;
+    c->max_positions = 1024;
+    c->scale_embedding = false;
+    c->logits_bias = true;
+    c->init_std = 0.02;
+    c->bos = c->eos = 2;
+    c->pad = 1;
+}
+
 static void settings_marian(fv_transformer_config *c)
 {
     c->act = FV_ACT_SILU;
@@ -132,11 +172,11 @@ static void settings_llama(fv_transformer_config *c)
 void fv_transformer_config_init(fv_transformer_config *cfg, size_t struct_size, fv_family family)
 {
     static void (*const settings[FV_FAMILY_COUNT])(fv_transformer_config *) = {
-        [FV_FAMILY_GPT2] = settings_gpt2,
-        [FV_FAMILY_BERT] = settings_bert,
-        [FV_FAMILY_MARIAN] = settings_marian,
-        [FV_FAMILY_T5] = settings_t5,
-        [FV_FAMILY_LLAMA] = settings_llama};
+        [FV_FAMILY_GPT2] = settings_gpt2,       [FV_FAMILY_BERT] = settings_bert,
+        [FV_FAMILY_MARIAN] = settings_marian,   [FV_FAMILY_T5] = settings_t5,
+        [FV_FAMILY_LLAMA] = settings_llama,     [FV_FAMILY_DISTILBERT] = settings_distilbert,
+        [FV_FAMILY_ROBERTA] = settings_roberta, [FV_FAMILY_XLM_ROBERTA] = settings_roberta,
+        [FV_FAMILY_BART] = settings_bart};
     fv_transformer_config made = base;
     made.struct_size = struct_size;
     made.family = family;
@@ -243,7 +283,9 @@ static fv_status check_family(fv_ctx *ctx, const fv_transformer_config *c)
                  {c->logits_bias, n->logits_bias, "a bias of the logits"},
                  {c->mlm_head, n->words_dense, "a head for words"},
                  {c->pooler || c->next_sentence, n->pooler, "a pooler"},
-                 {c->labels > 0, n->labels, "classes"}};
+                 {c->labels > 0, n->labels, "classes"},
+                 {c->label_dense, n->labels_dense, "a layer before the classes"},
+                 {c->spans, n->spans, "a head for spans"}};
     FV_RETURN_IF((unsigned)c->family >= FV_FAMILY_COUNT, ctx, FV_ERR_ARGUMENT,
                  "transformer: there is no family %d", (int)c->family);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -256,11 +298,19 @@ static fv_status check_parts(fv_ctx *ctx, const fv_transformer_config *c)
 {
     FV_RETURN_IF((unsigned)c->positions >= FV_POSITION_COUNT, ctx, FV_ERR_ARGUMENT,
                  "transformer: no such kind of positions");
-    FV_RETURN_IF(c->decoder_layers && (c->mlm_head || c->pooler || c->next_sentence || c->labels),
+    FV_RETURN_IF(c->decoder_layers &&
+                     (c->mlm_head || c->pooler || c->next_sentence || c->labels || c->spans),
                  ctx, FV_ERR_ARGUMENT,
-                 "transformer: words, pooler and classes are heads of encoders");
-    FV_RETURN_IF((c->next_sentence || (c->labels && !c->label_tokens)) && !c->pooler, ctx,
-                 FV_ERR_ARGUMENT, "transformer: classes of a text need the pooler");
+                 "transformer: words, pooler, classes and spans are heads of encoders");
+    FV_RETURN_IF((c->next_sentence || (c->labels && !c->label_tokens && !c->label_dense)) &&
+                     !c->pooler,
+                 ctx, FV_ERR_ARGUMENT, "transformer: classes of a text need the pooler");
+    FV_RETURN_IF(c->label_dense && (!c->labels || c->label_tokens), ctx, FV_ERR_ARGUMENT,
+                 "transformer: label_dense is for classes of a text");
+    FV_RETURN_IF(c->positions_skip_pad &&
+                     (c->decoder_layers || c->pad < 0 || c->position_offset < 1),
+                 ctx, FV_ERR_ARGUMENT,
+                 "transformer: positions_skip_pad needs an encoder alone, pad and position_offset");
     FV_RETURN_IF(c->target_vocabulary && !(c->encoder_layers && c->decoder_layers), ctx,
                  FV_ERR_ARGUMENT, "transformer: target_vocabulary needs an encoder and a decoder");
     FV_RETURN_IF(c->logits_bias && !c->decoder_layers && !c->mlm_head, ctx, FV_ERR_ARGUMENT,
@@ -432,9 +482,14 @@ static fv_status create_heads(fv_transformer *m)
     if (c->next_sentence)
         FV_TRY(fv_dense_create(m->params, n->next_sentence, c->width, 2, c->bias, c->init_std,
                                &m->next_sentence));
+    if (c->label_dense)
+        FV_TRY(fv_dense_create(m->params, n->labels_dense, c->width, c->width, c->bias, c->init_std,
+                               &m->labels_dense));
     if (c->labels)
-        FV_TRY(fv_dense_create(m->params, n->labels, c->width, c->labels, c->bias, c->init_std,
-                               &m->labels));
+        FV_TRY(fv_dense_create(m->params, c->label_dense ? n->labels_out : n->labels, c->width,
+                               c->labels, c->bias, c->init_std, &m->labels));
+    if (c->spans)
+        FV_TRY(fv_dense_create(m->params, n->spans, c->width, 2, c->bias, c->init_std, &m->spans));
     return m->ctx->error;
 }
 

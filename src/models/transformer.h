@@ -26,8 +26,9 @@ typedef struct fv_side_names {
 
 typedef struct fv_family_names {
     const char *model_type;
-    const char *prefix; /* of the model without heads; files of the bare model leave it out */
-    const char *shared; /* the shared embedding; NULL: a family with encoder or decoder only */
+    const char *class_name; /* in "architectures": "Bert" of "BertForMaskedLM" */
+    const char *prefix;     /* of the model without heads; files of the bare model leave it out */
+    const char *shared;     /* the shared embedding; NULL: a family with encoder or decoder only */
     fv_side_names encoder, decoder;
     const char *logits;      /* the output matrix where it is not tied */
     const char *logits_bias; /* the whole name */
@@ -35,7 +36,9 @@ typedef struct fv_family_names {
     bool transposed;         /* files hold the blocks' matrices as [in, out] */
     bool pad_learns;         /* the embedding of the padding token gets a gradient */
     const char *words_dense, *words_norm;
-    const char *pooler, *next_sentence, *labels;
+    const char *pooler, *next_sentence, *spans;
+    const char *labels;                    /* from states or the pooled state */
+    const char *labels_dense, *labels_out; /* with label_dense: that layer, and the classes */
 } fv_family_names;
 
 const fv_family_names *fv_family_names_of(fv_family family);
@@ -67,7 +70,7 @@ struct fv_transformer {
     fv_side encoder, decoder; /* layers 0: none */
     fv_tensor *logits;        /* [vocabulary, width], or NULL */
     fv_tensor *logits_bias;   /* of the vocabulary's size, or NULL */
-    fv_dense words_dense, pooler, next_sentence, labels;
+    fv_dense words_dense, pooler, next_sentence, labels_dense, labels, spans;
     fv_norm_layer words_norm;
 };
 

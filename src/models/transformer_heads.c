@@ -7,7 +7,8 @@
 static fv_tensor *transformed(fv_ctx *ctx, const fv_transformer *m, fv_tensor *x)
 {
     const fv_dense *dense = &m->words_dense;
-    x = fv_linear_act(ctx, x, dense->weight, dense->bias, m->cfg.act, NULL);
+    const fv_act act = m->cfg.mlm_act == FV_ACT_NONE ? m->cfg.act : m->cfg.mlm_act;
+    x = fv_linear_act(ctx, x, dense->weight, dense->bias, act, NULL);
     return fv_norm_layer_run(ctx, &m->words_norm, x);
 }
 
@@ -101,14 +102,30 @@ fv_tensor *fv_transformer_pooled(fv_ctx *ctx, const fv_transformer *model,
     return fv_linear_act(ctx, first, model->pooler.weight, model->pooler.bias, FV_ACT_TANH, NULL);
 }
 
+/* What the classes are computed from: each token's state, or one vector for each document. */
+static fv_tensor *label_input(fv_ctx *ctx, const fv_transformer *m, const fv_token_rows *rows,
+                              fv_tensor *states)
+{
+    if (m->cfg.label_tokens) return states;
+    if (!m->cfg.label_dense) return fv_transformer_pooled(ctx, m, rows, states);
+    fv_tensor *first = fv_transformer_pool(ctx, rows, states, FV_POOLING_FIRST);
+    return fv_linear_act(ctx, first, m->labels_dense.weight, m->labels_dense.bias, m->cfg.label_act,
+                         NULL);
+}
+
 fv_tensor *fv_transformer_labels(fv_ctx *ctx, const fv_transformer *model,
                                  const fv_token_rows *rows, fv_tensor *states, const fv_pass *pass)
 {
     if (!has(ctx, &model->labels, "classes")) return ctx->invalid;
-    fv_tensor *x =
-        model->cfg.label_tokens ? states : fv_transformer_pooled(ctx, model, rows, states);
+    fv_tensor *x = label_input(ctx, model, rows, states);
     if (pass && pass->training) x = fv_dropout(ctx, x, model->cfg.label_dropout);
     return fv_dense_run(ctx, &model->labels, x);
+}
+
+fv_tensor *fv_transformer_spans(fv_ctx *ctx, const fv_transformer *model, fv_tensor *states)
+{
+    if (!has(ctx, &model->spans, "head for spans")) return ctx->invalid;
+    return fv_dense_run(ctx, &model->spans, states);
 }
 
 fv_tensor *fv_transformer_next_sentence(fv_ctx *ctx, const fv_transformer *model,

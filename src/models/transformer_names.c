@@ -22,10 +22,11 @@
     {                                                                                              \
         part ".q_proj", part ".k_proj", part ".v_proj", NULL, part ".out_proj"                     \
     }
-#define MARIAN_STACK(side)                                                                         \
+/* `norm`: of the embedding, or NULL. */
+#define MARIAN_STACK(side, norm)                                                                   \
     {                                                                                              \
         .embedding = "model." side ".embed_tokens", .positions = "model." side ".embed_positions", \
-        .layer = "model." side ".layers.", .block = {                                              \
+        .embedding_norm = norm, .layer = "model." side ".layers.", .block = {                      \
             .self = MARIAN_HEADS("self_attn"),                                                     \
             .cross = MARIAN_HEADS("encoder_attn"),                                                 \
             .ff = {"fc1", NULL, "fc2"},                                                            \
@@ -33,6 +34,31 @@
             .cross_norm = "encoder_attn_layer_norm",                                               \
             .ff_norm = "final_layer_norm"                                                          \
         }                                                                                          \
+    }
+
+#define BERT_STACK(model)                                                                          \
+    {                                                                                              \
+        .embedding = model ".embeddings.word_embeddings",                                          \
+        .positions = model ".embeddings.position_embeddings",                                      \
+        .types = model ".embeddings.token_type_embeddings",                                        \
+        .embedding_norm = model ".embeddings.LayerNorm", .layer = model ".encoder.layer.",         \
+        .block = {                                                                                 \
+            .self = {"attention.self.query", "attention.self.key", "attention.self.value", NULL,   \
+                     "attention.output.dense"},                                                    \
+            .ff = {"intermediate.dense", NULL, "output.dense"},                                    \
+            .self_norm = "attention.output.LayerNorm",                                             \
+            .ff_norm = "output.LayerNorm"                                                          \
+        }                                                                                          \
+    }
+/* RoBERTa and XLM-RoBERTa differ in model_type and class names only. */
+#define ROBERTA(type, class)                                                                       \
+    {                                                                                              \
+        .model_type = type, .class_name = class, .prefix = "roberta.",                             \
+        .encoder = BERT_STACK("roberta"), .logits = "lm_head.decoder",                             \
+        .logits_bias = "lm_head.bias", .words_dense = "lm_head.dense",                             \
+        .words_norm = "lm_head.layer_norm", .pooler = "roberta.pooler.dense",                      \
+        .spans = "qa_outputs", .labels = "classifier", .labels_dense = "classifier.dense",         \
+        .labels_out = "classifier.out_proj"                                                        \
     }
 
 #define T5_HEADS(part)                                                                             \
@@ -68,7 +94,10 @@ static const fv_family_names families[FV_FAMILY_COUNT] = {
                          .words_norm = "words.norm",
                          .pooler = "pooler",
                          .next_sentence = "next_sentence",
-                         .labels = "labels"},
+                         .spans = "spans",
+                         .labels = "labels",
+                         .labels_dense = "labels.dense",
+                         .labels_out = "labels"},
     [FV_FAMILY_GPT2] = {.model_type = "gpt2",
                         .prefix = "transformer.",
                         .decoder = {.embedding = "transformer.wte",
@@ -83,30 +112,22 @@ static const fv_family_names families[FV_FAMILY_COUNT] = {
                         .transposed = true,
                         .pad_learns = true},
     [FV_FAMILY_BERT] = {.model_type = "bert",
+                        .class_name = "Bert",
                         .prefix = "bert.",
-                        .encoder = {.embedding = "bert.embeddings.word_embeddings",
-                                    .positions = "bert.embeddings.position_embeddings",
-                                    .types = "bert.embeddings.token_type_embeddings",
-                                    .embedding_norm = "bert.embeddings.LayerNorm",
-                                    .layer = "bert.encoder.layer.",
-                                    .block = {.self = {"attention.self.query", "attention.self.key",
-                                                       "attention.self.value", NULL,
-                                                       "attention.output.dense"},
-                                              .ff = {"intermediate.dense", NULL, "output.dense"},
-                                              .self_norm = "attention.output.LayerNorm",
-                                              .ff_norm = "output.LayerNorm"}},
+                        .encoder = BERT_STACK("bert"),
                         .logits = "cls.predictions.decoder",
                         .logits_bias = "cls.predictions.bias",
                         .words_dense = "cls.predictions.transform.dense",
                         .words_norm = "cls.predictions.transform.LayerNorm",
                         .pooler = "bert.pooler.dense",
                         .next_sentence = "cls.seq_relationship",
+                        .spans = "qa_outputs",
                         .labels = "classifier"},
     [FV_FAMILY_MARIAN] = {.model_type = "marian",
                           .prefix = "model.",
                           .shared = "model.shared",
-                          .encoder = MARIAN_STACK("encoder"),
-                          .decoder = MARIAN_STACK("decoder"),
+                          .encoder = MARIAN_STACK("encoder", NULL),
+                          .decoder = MARIAN_STACK("decoder", NULL),
                           .logits = "lm_head",
                           .logits_bias = "final_logits_bias",
                           .logits_bias_row = true},
@@ -128,6 +149,38 @@ static const fv_family_names families[FV_FAMILY_COUNT] = {
                                .ff_norm = "post_attention_layernorm"},
                      .final_norm = "model.norm"},
          .logits = "lm_head"},
+    [FV_FAMILY_DISTILBERT] = {.model_type = "distilbert",
+                              .class_name = "DistilBert",
+                              .prefix = "distilbert.",
+                              .encoder = {.embedding = "distilbert.embeddings.word_embeddings",
+                                          .positions = "distilbert.embeddings.position_embeddings",
+                                          .embedding_norm = "distilbert.embeddings.LayerNorm",
+                                          .layer = "distilbert.transformer.layer.",
+                                          .block = {.self = {"attention.q_lin", "attention.k_lin",
+                                                             "attention.v_lin", NULL,
+                                                             "attention.out_lin"},
+                                                    .ff = {"ffn.lin1", NULL, "ffn.lin2"},
+                                                    .self_norm = "sa_layer_norm",
+                                                    .ff_norm = "output_layer_norm"}},
+                              .logits = "vocab_projector",
+                              .logits_bias = "vocab_projector.bias",
+                              .words_dense = "vocab_transform",
+                              .words_norm = "vocab_layer_norm",
+                              .spans = "qa_outputs",
+                              .labels = "classifier",
+                              .labels_dense = "pre_classifier",
+                              .labels_out = "classifier"},
+    [FV_FAMILY_ROBERTA] = ROBERTA("roberta", "Roberta"),
+    [FV_FAMILY_XLM_ROBERTA] = ROBERTA("xlm-roberta", "XLMRoberta"),
+    [FV_FAMILY_BART] = {.model_type = "bart",
+                        .class_name = "Bart",
+                        .prefix = "model.",
+                        .shared = "model.shared",
+                        .encoder = MARIAN_STACK("encoder", "model.encoder.layernorm_embedding"),
+                        .decoder = MARIAN_STACK("decoder", "model.decoder.layernorm_embedding"),
+                        .logits = "lm_head",
+                        .logits_bias = "final_logits_bias",
+                        .logits_bias_row = true},
 };
 
 const fv_family_names *fv_family_names_of(fv_family family)

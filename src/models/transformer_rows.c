@@ -139,12 +139,37 @@ fv_tensor *fv_token_rows_visible(fv_ctx *ctx, const fv_token_rows *rows)
 
 /* ---- positions ---------------------------------------------------------------------- */
 
+/*
+ * RoBERTa's rule: the k-th token of a document that is not pad reads row offset + k of the table,
+ * k from 0, and pad reads row offset - 1. Positions of the caller's own stay as they are.
+ */
+static fv_tensor *rows_without_pad(fv_ctx *ctx, const fv_transformer *m, const fv_token_rows *rows)
+{
+    const int64_t n = rows->ids->shape[1];
+    fv_tensor *pad = fv_scalar(ctx, FV_I64, (double)m->cfg.pad);
+    fv_tensor *real = fv_cast(ctx, fv_ne(ctx, rows->ids, pad), FV_F64);
+    fv_tensor *count = fv_cumsum(ctx, real, 1);
+    if (rows->begin) { /* subtract what earlier documents have */
+        fv_tensor *before = fv_reshape(ctx, fv_sub(ctx, count, real), 1, &n);
+        int64_t *x = fv_host_alloc(ctx, FV_I64, 1, &n);
+        for (int64_t i = 0; x && i < n; i++)
+            x[i] = i;
+        fv_tensor *column = fv_host_tensor(ctx, FV_I64, x, 1, &n, FV_I64);
+        fv_tensor *first = fv_sub(ctx, column, fv_reshape(ctx, rows->positions, 1, &n));
+        count = fv_sub(ctx, count, fv_index_select(ctx, before, first, 0));
+    }
+    fv_tensor *offset = fv_scalar(ctx, FV_F64, (double)(m->cfg.position_offset - 1));
+    return fv_cast(ctx, fv_add(ctx, fv_mul(ctx, count, real), offset), FV_I64);
+}
+
 /* Rows for tokens: of a table from `first` on, or those that `positions` names. */
 static fv_tensor *rows_of_table(fv_ctx *ctx, const fv_transformer *m, fv_tensor *table,
                                 const fv_token_rows *rows, int64_t first, fv_dtype dtype)
 {
     const int64_t offset = table ? m->cfg.position_offset : 0;
     const int64_t n = rows->ids->shape[1];
+    if (table && m->cfg.positions_skip_pad && (rows->begin || !rows->positions))
+        return fv_embedding(ctx, table, rows_without_pad(ctx, m, rows), -1);
     if (!rows->positions) {
         if (table) return fv_positions_learned(ctx, table, first + offset, n);
         return fv_sinusoid(ctx, dtype, first, n, m->cfg.width, 10000, m->cfg.sinusoid);
