@@ -1,5 +1,5 @@
-/* fovea run MODEL [TEXT ...]: translates, generates, fills in masks, classifies or embeds texts of
- * the command line, a file or a pipe. */
+/* fovea run MODEL [TEXT ...]: translates, generates, fills in masks, classifies, answers or embeds
+ * texts of the command line, a file or a pipe. */
 #include "run.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ void cli_read_search_options(const cli_call *call, fv_search_config *d)
 static int (*const runners[FV_ABILITY_COUNT])(const cli_call *, fv_ctx *, fv_model **) = {
     [FV_CAN_TRANSLATE] = cli_run_translate, [FV_CAN_GENERATE] = cli_run_generate,
     [FV_CAN_FILL] = cli_run_encoder,        [FV_CAN_CLASSIFY] = cli_run_encoder,
-    [FV_CAN_EMBED] = cli_run_encoder,
+    [FV_CAN_EMBED] = cli_run_encoder,       [FV_CAN_ANSWER] = cli_run_encoder,
 };
 
 static unsigned bit(fv_ability ability) { return 1u << ability; }
@@ -70,7 +70,7 @@ static fv_ability runner_of(const cli_call *call, const fv_model *model)
 static bool can(const cli_call *call, const fv_model *model)
 {
     const fv_ability asked = cli_run_ability(call, model);
-    const bool head = asked == FV_CAN_FILL || asked == FV_CAN_CLASSIFY;
+    const bool head = asked == FV_CAN_FILL || asked == FV_CAN_CLASSIFY || asked == FV_CAN_ANSWER;
     const bool encoder = fv_model_can(model, FV_CAN_EMBED);
     /* an encoder without that head gets a message of its own */
     if (fv_model_can(model, asked) || (head && encoder) ||
@@ -86,7 +86,7 @@ static bool options_apply(const cli_call *call, const fv_model *model)
     enum {
         TRANSLATOR = 1 << FV_CAN_TRANSLATE,
         WRITER = 1 << FV_CAN_GENERATE,
-        ENCODER = 1 << FV_CAN_FILL | 1 << FV_CAN_CLASSIFY | 1 << FV_CAN_EMBED
+        ENCODER = 1 << FV_CAN_FILL | 1 << FV_CAN_CLASSIFY | 1 << FV_CAN_EMBED | 1 << FV_CAN_ANSWER
     };
     static const struct {
         const char *option;
@@ -155,7 +155,7 @@ static const cli_option options[] = {
     {.name = "task",
      .type = CLI_CHOICE,
      .default_value = "auto",
-     .choices = "auto|generate|translate|fill|classify|embed",
+     .choices = "auto|generate|translate|fill|classify|answer|embed",
      .metavar = "TASK",
      .help = "what to do with the texts; auto: what the model was trained for"},
     {.name = "dtype",
@@ -297,9 +297,11 @@ const cli_verb verb_run = {
     .about = "run a model on texts",
     .notes =
         "MODEL is a folder made by 'fovea train' or a Hugging Face folder (gpt2, llama, marian, "
-        "t5, bert). Texts come from --prompt, from the command line, or one per line from --file "
-        "or standard input. A decoder continues a text; translators and encoder-decoders answer "
-        "it; an encoder fills in masks, classifies or embeds it.",
+        "bart, t5, bert, distilbert, roberta). Texts come from --prompt, from the command line, or "
+        "one per line from --file or standard input. A decoder continues a text; translators and "
+        "encoder-decoders answer it; an encoder fills in masks, classifies the text or its words, "
+        "or embeds it. A model for question answering reads a question, a tab and the context that "
+        "has the answer.",
     .words = CLI_MODEL_AND_TEXTS,
     .options = options,
     .option_count = CLI_COUNT(options),

@@ -2,6 +2,7 @@
 #ifndef FOVEA_CLI_RUN_H
 #define FOVEA_CLI_RUN_H
 
+#include "fovea/encode.h"
 #include "fovea/generate.h"
 #include "model.h"
 
@@ -20,6 +21,13 @@ int cli_for_each_batch(const cli_call *call, fv_ctx *ctx, int64_t together, cli_
 int cli_run_translate(const cli_call *call, fv_ctx *ctx, fv_model **model);
 int cli_run_generate(const cli_call *call, fv_ctx *ctx, fv_model **model);
 int cli_run_encoder(const cli_call *call, fv_ctx *ctx, fv_model **model);
+
+/* The words of a text with their classes, given those of its tokens. */
+fv_status cli_print_words(const cli_call *call, fv_ctx *ctx, const char *text, int64_t count,
+                          const fv_classification *rows);
+/* The answers to "question<tab>context". */
+fv_status cli_print_answer(const cli_call *call, fv_ctx *ctx, fv_answerer *answerer,
+                           fv_string text);
 
 /* The ability of --task; auto: what the model was trained for. */
 fv_ability cli_run_ability(const cli_call *call, const fv_model *model);

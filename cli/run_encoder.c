@@ -1,7 +1,6 @@
-/* fovea run with an encoder: fills in masks, classifies, embeds. */
+/* fovea run with an encoder: fills in masks, classifies, answers, embeds. */
 #include <string.h>
 
-#include "fovea/encode.h"
 #include "input.h"
 #include "output.h"
 #include "run.h"
@@ -11,9 +10,12 @@ enum { MAX_SHOWN = 100, SHOWN = 5, TOGETHER = 32 };
 typedef struct work {
     const cli_call *call;
     fv_ctx *ctx;
-    fv_embedder *embedder; /* one of the three */
+    fv_embedder *embedder; /* one of the four */
     fv_classifier *classifier;
     fv_filler *filler;
+    fv_answerer *answerer;
+    bool of_tokens;   /* the classifier's classes are of tokens */
+    bool printed;     /* words of a text: the next one's follow an empty line */
     int64_t together; /* texts in one call: what is printed before one that fails */
     bool cut;         /* a text was too long */
 } work;
@@ -108,10 +110,23 @@ static fv_status classify(work *w, int64_t count, const fv_string *texts)
 {
     const fv_classifications *x = NULL;
     const fv_status status = fv_classify_texts(w->classifier, count, texts, &x);
+    if (status == FV_OK && w->of_tokens) {
+        if (w->printed && !cli_flag(w->call, "json")) printf("\n");
+        w->printed = true;
+        return cli_print_words(w->call, w->ctx, texts[0].text, x->count, x->row);
+    }
     for (int64_t i = 0; status == FV_OK && i < x->count; i++) {
         const fv_classification *c = &x->row[i];
-        print_class(w, c->token ? c->token : texts[c->text].text, c, x->classes);
+        print_class(w, texts[c->text].text, c, x->classes);
     }
+    return status;
+}
+
+static fv_status answer(work *w, int64_t count, const fv_string *texts)
+{
+    fv_status status = FV_OK;
+    for (int64_t i = 0; status == FV_OK && i < count; i++)
+        status = cli_print_answer(w->call, w->ctx, w->answerer, texts[i]);
     return status;
 }
 
@@ -121,7 +136,10 @@ static int run_texts(void *user, int64_t count, const fv_string *texts)
     fv_status status = FV_OK;
     for (int64_t done = 0; done < count && status == FV_OK; done += w->together) {
         const int64_t n = count - done < w->together ? count - done : w->together;
-        status = (w->filler ? fill : w->classifier ? classify : embed)(w, n, texts + done);
+        status = (w->filler       ? fill
+                  : w->classifier ? classify
+                  : w->answerer   ? answer
+                                  : embed)(w, n, texts + done);
     }
     return status == FV_OK ? CLI_DONE : cli_library_error("run", w->ctx, status);
 }
@@ -147,9 +165,13 @@ static fv_status open_task(work *w, fv_ability ability, fv_model **model)
     const fv_weight_form form = cli_weight_form(w->call);
     const bool automatic = strcmp(cli_text(w->call, "task"), "auto") == 0;
     if (ability == FV_CAN_CLASSIFY) {
-        const bool tokens = fv_data_spec_get(fv_model_spec(*model), "label_tokens", 0) != 0;
-        w->together = tokens ? 1 : TOGETHER;
+        w->of_tokens = fv_data_spec_get(fv_model_spec(*model), "label_tokens", 0) != 0;
+        w->together = w->of_tokens ? 1 : TOGETHER;
         return fv_classifier_take(model, folder, form, &w->classifier);
+    }
+    if (ability == FV_CAN_ANSWER) {
+        w->together = 1;
+        return fv_answerer_take(model, folder, form, &w->answerer);
     }
     if (ability == FV_CAN_FILL) {
         const fv_status status = fv_filler_take(model, folder, form, &w->filler);
@@ -179,5 +201,6 @@ int cli_run_encoder(const cli_call *call, fv_ctx *ctx, fv_model **model)
     fv_embedder_close(&w.embedder);
     fv_classifier_close(&w.classifier);
     fv_filler_close(&w.filler);
+    fv_answerer_close(&w.answerer);
     return code;
 }

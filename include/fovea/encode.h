@@ -1,6 +1,6 @@
 /*
- * fovea/encode.h: texts through an encoder (BERT, sentence-transformers): vectors, classes, masked
- * words.
+ * fovea/encode.h: texts through an encoder (BERT, RoBERTa, sentence-transformers): vectors, classes
+ * of texts or of their tokens, answers to questions, masked words.
  *
  *     fv_embedder *embedder = NULL;
  *     s = fv_embedder_open(ctx, "all-MiniLM-L6-v2", FV_WEIGHT_F32, &embedder);
@@ -19,6 +19,14 @@
  *         printf("%s %.4f\n", c->label, (double)c->p[c->best]);
  *     }
  *     fv_classifier_close(&classifier);
+ *
+ *     fv_answerer *answerer = NULL;
+ *     s = fv_answerer_open(ctx, "squad", FV_WEIGHT_F32, &answerer);
+ *     const fv_question who = {{"Who sleeps?", 11}, {"A cat sleeps on the mat.", 24}};
+ *     const fv_answers *answers = NULL;
+ *     s = fv_answer_questions(answerer, 1, &who, 1, &answers);
+ *     if (s == FV_OK) printf("%s %.4f\n", answers->row[0].text, answers->row[0].p);
+ *     fv_answerer_close(&answerer);
  *
  *     fv_filler *filler = NULL;
  *     s = fv_filler_open(ctx, "bert-base-uncased", FV_WEIGHT_F32, &filler);
@@ -42,7 +50,7 @@ extern "C" {
 #endif
 
 /*
- * Each of the three opens a folder: weights, packed in `form`, and tokenizer. `take` does so with a
+ * Each of the four opens a folder: weights, packed in `form`, and tokenizer. `take` does so with a
  * model that is open already; on success the new object owns it, and *model becomes NULL. Both
  * fail: as fv_model_open and fv_tokenizer_load; UNSUPPORTED (the model has no such head).
  * `close` comes before the end of the context and accepts NULL.
@@ -93,6 +101,7 @@ FV_API void fv_classifier_close(fv_classifier **classifier);
 typedef struct fv_classification {
     int64_t text;      /* number of the text in the call */
     const char *token; /* of a model that classifies tokens; NULL: the class of the whole text */
+    size_t begin, end; /* the token's bytes of the text */
     int64_t best;      /* the most likely class */
     const char *label; /* its name; NULL: the folder has no names */
     const float *p;    /* [classes]: probabilities */
@@ -107,6 +116,44 @@ typedef struct fv_classifications {
 FV_API FV_MUST_USE fv_status fv_classify_texts(fv_classifier *classifier, int64_t count,
                                                const fv_string *texts,
                                                const fv_classifications **out);
+
+/* ---- answers ------------------------------------------------------------------------------ */
+
+typedef struct fv_answerer fv_answerer;
+
+FV_API FV_MUST_USE fv_status fv_answerer_open(fv_ctx *ctx, const char *folder, fv_weight_form form,
+                                              fv_answerer **out);
+FV_API FV_MUST_USE fv_status fv_answerer_take(fv_model **model, const char *folder,
+                                              fv_weight_form form, fv_answerer **out);
+FV_API void fv_answerer_close(fv_answerer **answerer);
+
+typedef struct fv_question {
+    fv_string question, context; /* the answer is a part of the context */
+} fv_question;
+
+typedef struct fv_answer {
+    int64_t question;  /* its number in the call */
+    size_t begin, end; /* bytes of the context */
+    const char *text;  /* a copy of them */
+    double p;          /* probability of this first token times that of this last one */
+} fv_answer;
+
+typedef struct fv_answers {
+    int64_t count;
+    const fv_answer *row;
+    const double *none; /* [questions]: the same product for "no answer", as in SQuAD 2.0 */
+} fv_answers;
+
+/*
+ * The `best` most likely answers to each question, the most likely first; fewer where the context
+ * has fewer parts. Probabilities are over the context's tokens and the first special token, which
+ * stands for "no answer"; an answer has at most 15 tokens. A context that is too long is read in
+ * overlapping windows of 384 tokens, or of the model's positions. Fails also: ARGUMENT (best < 1; a
+ * context without tokens), LIMIT (a question leaves no room for the context).
+ */
+FV_API FV_MUST_USE fv_status fv_answer_questions(fv_answerer *answerer, int64_t count,
+                                                 const fv_question *questions, int64_t best,
+                                                 const fv_answers **out);
 
 /* ---- masked words ------------------------------------------------------------------------- */
 

@@ -41,10 +41,11 @@ typedef enum fv_ability {
     FV_CAN_GENERATE,  /* continue or answer a text */
     FV_CAN_FILL,      /* predict masked tokens */
     FV_CAN_CLASSIFY,
-    FV_CAN_EMBED, /* one vector per row */
-    FV_CAN_POINT, /* choose among the inputs, by a stepper whose choices are the inputs */
-    FV_CAN_ACT,   /* values or logits of actions */
-    FV_CAN_DRAW,  /* make samples */
+    FV_CAN_EMBED,  /* one vector per row */
+    FV_CAN_POINT,  /* choose among the inputs, by a stepper whose choices are the inputs */
+    FV_CAN_ACT,    /* values or logits of actions */
+    FV_CAN_DRAW,   /* make samples */
+    FV_CAN_ANSWER, /* find the answer to a question in a text */
     FV_ABILITY_COUNT
 } fv_ability;
 
@@ -133,6 +134,8 @@ typedef struct fv_model_kind {
     fv_tensor *(*act)(fv_ctx *ctx, void *self, const fv_batch *inputs, const fv_pass *pass);
     /* Samples [rows, ...]; conditions may be NULL. */
     fv_tensor *(*draw)(fv_ctx *ctx, void *self, int64_t rows, const fv_batch *conditions);
+    /* Logits [1, tokens of all rows, 2]: whether an answer begins and ends at a token. */
+    fv_tensor *(*find_spans)(fv_ctx *ctx, void *self, const fv_batch *inputs, const fv_pass *pass);
 
     /* Attention. Sites in the order of a pass; returns how many there are and
      * writes at most `capacity`. */

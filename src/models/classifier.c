@@ -47,18 +47,14 @@ void fv_classifier_close(fv_classifier **classifier)
     *classifier = NULL;
 }
 
-static fv_classification make_row(const fv_classifier *c, int64_t text, const char *token,
-                                  const float *p)
+static fv_classification make_row(const fv_classifier *c, int64_t text, const float *p)
 {
     const fv_data_spec *spec = fv_model_spec(c->base.model);
     int64_t best = 0;
     for (int64_t i = 1; i < c->found.classes; i++)
         if (p[i] > p[best]) best = i;
-    return (fv_classification){.text = text,
-                               .token = token,
-                               .best = best,
-                               .label = spec->labels ? spec->labels[best] : NULL,
-                               .p = p};
+    return (fv_classification){
+        .text = text, .best = best, .label = spec->labels ? spec->labels[best] : NULL, .p = p};
 }
 
 static fv_status classify(fv_text_encoder *base, void *user, int64_t first,
@@ -78,9 +74,12 @@ static fv_status classify(fv_text_encoder *base, void *user, int64_t first,
     for (int64_t i = 0; i < rows; i++) {
         const int64_t id = c->of_tokens ? tokens->tokens[0][i] : 0;
         if (c->of_tokens && fv_tokenizer_is_special(base->tok, id)) continue;
-        const char *token = c->of_tokens ? fv_tokenizer_id_to_token(base->tok, id).text : NULL;
-        c->rows[c->found.count++] =
-            make_row(c, c->of_tokens ? first : first + i, token, p + i * classes);
+        fv_classification *row = &c->rows[c->found.count++];
+        *row = make_row(c, c->of_tokens ? first : first + i, p + i * classes);
+        if (!c->of_tokens) continue;
+        row->token = fv_tokenizer_id_to_token(base->tok, id).text;
+        row->begin = base->spans[i].begin;
+        row->end = base->spans[i].end;
     }
     return FV_OK;
 }

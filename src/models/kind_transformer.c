@@ -169,6 +169,7 @@ static fv_ability main_ability(const fv_transformer_config *cfg)
 {
     if (cfg->decoder_layers > 0) return FV_CAN_GENERATE;
     if (cfg->labels > 0) return FV_CAN_CLASSIFY;
+    if (cfg->spans) return FV_CAN_ANSWER;
     return cfg->mlm_head ? FV_CAN_FILL : FV_CAN_EMBED;
 }
 
@@ -247,6 +248,8 @@ static bool can(const void *self, fv_ability ability)
         return !decoder && c->mlm_head;
     case FV_CAN_CLASSIFY:
         return !decoder && c->labels > 0;
+    case FV_CAN_ANSWER:
+        return !decoder && c->spans;
     default:
         return !decoder;
     }
@@ -274,7 +277,7 @@ const fv_model_kind fv_kind_transformer = {
     .summary = "Transformer encoder, decoder or both: GPT-2, BERT, Marian, T5, Llama, DistilBERT, "
                "RoBERTa, BART",
     .abilities = 1u << FV_CAN_TRANSLATE | 1u << FV_CAN_GENERATE | 1u << FV_CAN_FILL |
-                 1u << FV_CAN_CLASSIFY | 1u << FV_CAN_EMBED,
+                 1u << FV_CAN_CLASSIFY | 1u << FV_CAN_EMBED | 1u << FV_CAN_ANSWER,
     .keys = fv_transformer_keys,
     .create = create,
     .load = load,
@@ -286,6 +289,7 @@ const fv_model_kind fv_kind_transformer = {
     .classify = fv_transformer_kind_classify,
     .fill_mask = fv_transformer_kind_fill,
     .embed = fv_transformer_kind_embed,
+    .find_spans = fv_transformer_kind_spans,
     .attention_sites = fv_transformer_kind_sites,
     .capture_attention = fv_transformer_kind_trace,
     .align = fv_transformer_kind_align,

@@ -33,6 +33,8 @@ fv_tensor *fv_transformer_kind_fill(fv_ctx *ctx, void *self, const fv_batch *inp
                                     const fv_pass *pass);
 fv_tensor *fv_transformer_kind_embed(fv_ctx *ctx, void *self, const fv_batch *inputs,
                                      const fv_embedding_rule *rule);
+fv_tensor *fv_transformer_kind_spans(fv_ctx *ctx, void *self, const fv_batch *inputs,
+                                     const fv_pass *pass);
 int fv_transformer_kind_sites(const void *self, fv_site *out, int room);
 fv_status fv_transformer_kind_trace(fv_ctx *ctx, void *self, const fv_batch *batch,
                                     const fv_pass *pass);

@@ -18,6 +18,7 @@ static encoded encode(fv_ctx *ctx, const fv_transformer *m, const fv_batch *batc
                       const fv_pass *pass)
 {
     encoded e = {.texts = fv_batch_sequences(batch, "tokens")};
+    if (m->cfg.types < 2) e.texts.types = NULL; /* a tokenizer may tell texts apart all the same */
     e.rows = fv_token_rows_varlen(ctx, &e.texts);
     e.states = fv_transformer_encode(ctx, m, &e.rows, pass);
     return e;
@@ -113,6 +114,14 @@ fv_tensor *fv_transformer_kind_embed(fv_ctx *ctx, void *self, const fv_batch *in
     const fv_embedding_rule mean = {.pooling = FV_POOLING_MEAN};
     const encoded e = encode(ctx, m, inputs, NULL);
     return fv_embed(ctx, &e.rows, e.states, rule ? rule : &mean);
+}
+
+fv_tensor *fv_transformer_kind_spans(fv_ctx *ctx, void *self, const fv_batch *inputs,
+                                     const fv_pass *pass)
+{
+    const fv_transformer *m = ((const fv_transformer_self *)self)->model;
+    const encoded e = encode(ctx, m, inputs, pass);
+    return fv_transformer_spans(ctx, m, e.states);
 }
 
 /* ---- attention --------------------------------------------------------------------------------

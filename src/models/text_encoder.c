@@ -85,10 +85,16 @@ static fv_status encode(fv_text_encoder *e, int64_t number, fv_string text, cons
         e->truncated++;
     }
     int64_t *list = fv_arena_array(&e->tokens, count, sizeof *list);
-    FV_RETURN_IF(!list, e->ctx, FV_ERR_MEMORY, "no memory for a text of %zu tokens", count);
-    for (size_t i = 0; i < count; i++)
-        list[i] = x.ids[i < count - specials ? i : x.count - count + i];
+    fv_token_span *spans = fv_arena_array(&e->tokens, count, sizeof *spans);
+    FV_RETURN_IF(!list || !spans, e->ctx, FV_ERR_MEMORY, "no memory for a text of %zu tokens",
+                 count);
+    for (size_t i = 0; i < count; i++) {
+        const size_t from = i < count - specials ? i : x.count - count + i;
+        list[i] = x.ids[from];
+        spans[i] = x.offsets[from];
+    }
     *tokens = list;
+    e->spans = spans;
     *length = (int64_t)count;
     return FV_OK;
 }

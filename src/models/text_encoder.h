@@ -1,9 +1,9 @@
 /*
- * What fv_embedder, fv_classifier and fv_filler of fovea/encode.h share: a model with its
- * tokenizer, and passes over texts.
+ * What fv_embedder, fv_classifier, fv_answerer and fv_filler of fovea/encode.h share: a model with
+ * its tokenizer, and passes over texts.
  *
  *     text_encoder.c  opening, tokens, batches
- *     embedder.c, classifier.c, filler.c
+ *     embedder.c, classifier.c, answerer.c, filler.c
  */
 #ifndef FV_MODELS_TEXT_ENCODER_H
 #define FV_MODELS_TEXT_ENCODER_H
@@ -11,15 +11,16 @@
 #include "fovea/encode.h"
 #include "models/model.h"
 
-/* The first member of each of the three. */
+/* The first member of each of the four. */
 typedef struct fv_text_encoder {
     fv_ctx *ctx;
     fv_model *model;
     fv_tokenizer *tok;
     fv_tokenizer_encoder *enc;
-    size_t bytes;       /* of the whole object */
-    fv_arena tokens;    /* of a batch */
-    fv_arena results;   /* of the last call */
+    size_t bytes;               /* of the whole object */
+    fv_arena tokens;            /* of a batch */
+    const fv_token_span *spans; /* of the last text of the batch: bytes of its tokens */
+    fv_arena results;           /* of the last call */
     int64_t max_tokens; /* longer texts are cut, special tokens at the end stay; 0: none are */
     int64_t truncated;  /* texts cut in the last call */
 } fv_text_encoder;
