@@ -5,8 +5,9 @@
 #include "fovea/autograd.h"
 #include "support/transformers.h"
 
-static const fv_family packable[] = {FV_FAMILY_FOVEA, FV_FAMILY_GPT2, FV_FAMILY_BERT,
-                                     FV_FAMILY_MARIAN, FV_FAMILY_LLAMA};
+static const fv_family packable[] = {FV_FAMILY_FOVEA,   FV_FAMILY_GPT2,  FV_FAMILY_BERT,
+                                     FV_FAMILY_MARIAN,  FV_FAMILY_LLAMA, FV_FAMILY_DISTILBERT,
+                                     FV_FAMILY_ROBERTA, FV_FAMILY_BART};
 
 static void packed_has_the_bits_of_alone(void)
 {
@@ -213,7 +214,7 @@ static fv_tensor *any_loss(fv_ctx *ctx, const fv_transformer *t)
     const int64_t *some[2] = {tokens[0], tokens[3]}, *kinds[2] = {types[0], types[3]};
     const int64_t n[2] = {lengths[0], lengths[3]};
     const fv_sequences two = {
-        .count = 2, .tokens = some, .length = n, .types = c->types ? kinds : NULL};
+        .count = 2, .tokens = some, .length = n, .types = c->types > 1 ? kinds : NULL};
     if (c->encoder_layers && c->decoder_layers) {
         const fv_batch batch = pairs_of();
         return fv_transformer_pair_loss(ctx, t, &batch, NULL);
@@ -222,10 +223,21 @@ static fv_tensor *any_loss(fv_ctx *ctx, const fv_transformer *t)
     const int64_t *words[2] = {wanted[0], wanted[3]};
     const fv_token_rows rows = fv_token_rows_varlen(ctx, &two);
     fv_tensor *states = fv_transformer_encode(ctx, t, &rows, NULL);
-    fv_tensor *next = fv_transformer_next_sentence(ctx, t, &rows, states);
     fv_tensor *kind = indices_of(ctx, (int64_t[]){0, 1}, 2);
-    return fv_add(ctx, fv_transformer_mlm_loss(ctx, t, &two, &rows, states, words, NULL),
-                  fv_cross_entropy(ctx, next, kind, -1, 0, FV_REDUCTION_SUM));
+    fv_tensor *loss = fv_transformer_mlm_loss(ctx, t, &two, &rows, states, words, NULL);
+    fv_tensor *texts[] = {c->next_sentence ? fv_transformer_next_sentence(ctx, t, &rows, states)
+                                           : NULL,
+                          c->labels ? fv_transformer_labels(ctx, t, &rows, states, NULL) : NULL};
+    for (int i = 0; i < 2; i++)
+        if (texts[i])
+            loss =
+                fv_add(ctx, loss, fv_cross_entropy(ctx, texts[i], kind, -1, 0, FV_REDUCTION_SUM));
+    if (!c->spans) return loss;
+    fv_tensor *spans = fv_transformer_spans(ctx, t, states); /* token 2 begins, token 9 ends */
+    fv_tensor *sides = fv_contiguous(ctx, fv_transpose(ctx, fv_squeeze(ctx, spans, 0), 0, 1));
+    return fv_add(ctx, loss,
+                  fv_cross_entropy(ctx, sides, indices_of(ctx, (int64_t[]){2, 9}, 2), -1, 0,
+                                   FV_REDUCTION_SUM));
 }
 
 /* A twin whose parameters are double. */
@@ -288,6 +300,7 @@ static void gradients_are_slopes(void)
     for (int f = 0; f < FV_FAMILY_COUNT; f++) {
         fv_transformer_config cfg = small_config((fv_family)f);
         cfg.pad = -1; /* whose embedding gets no gradient by its lookup */
+        cfg.positions_skip_pad = false;
         if (cfg.act == FV_ACT_RELU) cfg.act = FV_ACT_GELU; /* no kinks */
         small s = small_make(&cfg);
         fv_params *params = NULL;

@@ -65,6 +65,9 @@ typedef struct fv_generate_config {
     bool (*on_text)(void *user, int64_t text, const char *piece, size_t bytes);
     void *on_text_user;
     fv_context_full context_full; /* [FV_CONTEXT_FAIL] */
+    /* Where max_tokens is 0: tokens at most with the prompt, which of an encoder-decoder is one
+     * token; 0: no such bound. At least one token is generated. [0] */
+    int64_t max_length;
 } fv_generate_config;
 
 /* With the settings of a folder's generation_config.json (beams, sampling, end tokens, length

@@ -33,6 +33,7 @@ static void apply_generation(fv_generate_config *cfg, const fv_generation_defaul
     d->extra_eos = w->eos;
     d->extra_eos_count = w->eos_count;
     cfg->max_tokens = w->max_new_tokens;
+    cfg->max_length = w->max_length;
 }
 
 void fv_generate_config_init(fv_generate_config *cfg, size_t struct_size,
@@ -64,9 +65,10 @@ typedef struct run {
 static fv_status check(fv_ctx *ctx, const fv_tokenizer *tok, const fv_generate_config *cfg)
 {
     if (ctx->error != FV_OK) return ctx->error;
-    FV_RETURN_IF(cfg->max_tokens < 0 || cfg->stop_count < 0, ctx, FV_ERR_ARGUMENT,
-                 "generate: %lld tokens at most, %d stop texts", (long long)cfg->max_tokens,
-                 cfg->stop_count);
+    FV_RETURN_IF(cfg->max_tokens < 0 || cfg->stop_count < 0 || cfg->max_length < 0, ctx,
+                 FV_ERR_ARGUMENT,
+                 "generate: %lld tokens at most, %lld with the prompt, %d stop texts",
+                 (long long)cfg->max_tokens, (long long)cfg->max_length, cfg->stop_count);
     FV_RETURN_IF((int)cfg->context_full < FV_CONTEXT_FAIL || cfg->context_full > FV_CONTEXT_SHIFT,
                  ctx, FV_ERR_ARGUMENT, "generate: context_full %d", (int)cfg->context_full);
     FV_RETURN_IF(!tok && (cfg->stop_count > 0 || cfg->on_text), ctx, FV_ERR_ARGUMENT,
@@ -169,8 +171,11 @@ static fv_status set_max_tokens(run *r, int64_t i)
     int64_t most = asked;
     if (asked == 0 || (asked > left && !shifts)) most = left > 0 ? left : 1;
     if (most > left) r->shift.context = context;
-    if (asked == 0 && context == FV_CACHE_UNBOUNDED)
+    const int64_t length = asked == 0 ? r->cfg->max_length : 0;
+    if (asked == 0 && length == 0 && context == FV_CACHE_UNBOUNDED)
         most = r->given ? 2 * r->decoder.sources.length[i] + 10 : 256;
+    if (length > 0 && length - r->prompts.length[i] < most)
+        most = length > r->prompts.length[i] ? length - r->prompts.length[i] : 1;
     if (is_empty(r, i)) most = 0;
     r->max_tokens[i] = most;
     r->first[i] = r->decoder.prompts.tokens[i][has - 1];

@@ -18,6 +18,11 @@ fv_transformer_config small_config(fv_family family)
     if (family == FV_FAMILY_T5)
         c.relative_buckets = 8, c.relative_max_distance = 16, c.logits_scale = 0.25;
     if (family == FV_FAMILY_BERT) c.pooler = c.next_sentence = true;
+    if (family == FV_FAMILY_DISTILBERT || family == FV_FAMILY_ROBERTA) {
+        c.labels = 3;
+        c.label_dense = c.spans = true;
+        if (c.label_act == FV_ACT_RELU) c.label_act = FV_ACT_SILU; /* no kinks */
+    }
     c.init_std = 0.3;
     c.bos = 1;
     c.eos = 2;
@@ -64,7 +69,7 @@ fv_sequences all_of(const fv_transformer *t)
     return (fv_sequences){.count = COUNT,
                           .tokens = tokens,
                           .length = lengths,
-                          .types = fv_transformer_settings(t)->types ? types : NULL};
+                          .types = fv_transformer_settings(t)->types > 1 ? types : NULL};
 }
 
 fv_sequences one_of(const fv_transformer *t, int i)
