@@ -106,7 +106,7 @@ static fv_status take_map(void *user, fv_ctx *ctx, const fv_site_weights *site)
  * what libraries have there is rounding. */
 static bool is_key_bias(const char *name)
 {
-    return strstr(name, "key.bias") || strstr(name, "k_proj.bias");
+    return strstr(name, "key.bias") || strstr(name, "k_proj.bias") || strstr(name, "k_lin.bias");
 }
 
 static double largest_gradient(const fixture *f)
@@ -181,22 +181,73 @@ static void decoder_matches(const char *name, int maps, bool loss)
 static void gpt2_matches(void) { decoder_matches("gpt2", 2, true); }
 static void llama_matches(void) { decoder_matches("llama", 2, false); }
 
-static void bert_matches(void)
+/* The logits of the one head that the model has. */
+static fv_tensor *head_logits(const fixture *f, const fv_token_rows *rows, fv_tensor *states)
+{
+    const fv_transformer_config *c = fv_transformer_settings(f->t);
+    CHECK_EQ(c->mlm_head + (c->labels > 0) + c->spans, 1);
+    if (c->labels) return fv_transformer_labels(f->ctx, f->t, rows, states, NULL);
+    return c->spans ? fv_transformer_spans(f->ctx, f->t, states)
+                    : fv_transformer_logits(f->ctx, f->t, states);
+}
+
+static void compare_encoder(fixture *f, int maps)
+{
+    fv_ctx *ctx = f->ctx;
+    const fv_capture capture = {.options = {.weights = true}, .on_weights = take_map, .user = f};
+    fv_token_rows rows = {.ids = expected(f, "input_ids"), .mask = expected(f, "attention_mask")};
+    if (fv_safetensors_find(f->expected, "token_type_ids"))
+        rows.types = expected(f, "token_type_ids");
+    fv_tensor *states = fv_transformer_encode(ctx, f->t, &rows, &(fv_pass){.capture = &capture});
+    compare(f, "last_hidden_state", states, 2e-5);
+    fv_tensor *logits = head_logits(f, &rows, states);
+    compare(f, "logits", logits, 2e-5);
+    CHECK_EQ(f->maps, maps);
+    if (fv_safetensors_find(f->expected, "loss")) compare_loss(f, logits, rows.ids);
+}
+
+static void encoder_matches(const char *name, int maps)
 {
     fixture f;
-    if (!fixture_open(&f, "bert")) return;
-    fv_ctx *ctx = f.ctx;
-    const fv_capture capture = {.options = {.weights = true}, .on_weights = take_map, .user = &f};
-    const fv_token_rows rows = {.ids = expected(&f, "input_ids"),
-                                .types = expected(&f, "token_type_ids"),
-                                .mask = expected(&f, "attention_mask")};
-    fv_tensor *states = fv_transformer_encode(ctx, f.t, &rows, &(fv_pass){.capture = &capture});
-    compare(&f, "last_hidden_state", states, 2e-5);
-    fv_tensor *logits = fv_transformer_logits(ctx, f.t, states);
-    compare(&f, "logits", logits, 2e-5);
-    CHECK_EQ(f.maps, 2);
-    compare_loss(&f, logits, rows.ids);
+    if (!fixture_open(&f, name)) return;
+    compare_encoder(&f, maps);
     fixture_close(&f);
+}
+
+static void bert_matches(void) { encoder_matches("bert", 2); }
+static void distilbert_matches(void) { encoder_matches("distilbert", 2); }
+static void roberta_matches(void) { encoder_matches("roberta", 2); }
+
+static void heads_match(void)
+{
+    encoder_matches("bert-spans", 1);
+    encoder_matches("distilbert-classes", 1);
+    encoder_matches("roberta-classes", 1);
+    encoder_matches("xlm-roberta-tokens", 1);
+}
+
+/* What we save is the same model, with the same config.json each time. */
+static void saved_models_match(void)
+{
+    static const char *const names[] = {
+        "distilbert",         "roberta",           "bart", "bert-spans", "roberta-classes",
+        "xlm-roberta-tokens", "distilbert-classes"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        fixture f;
+        folder_make();
+        if (fixture_open(&f, names[i])) {
+            CHECK_OK(f.ctx, fv_model_save(f.model, folder_sub("once")));
+            fixture_close(&f);
+        }
+        if (fixture_open_at(&f, names[i], folder_path("once"))) {
+            const fv_transformer_config *c = fv_transformer_settings(f.t);
+            CHECK_OK(f.ctx, fv_model_save(f.model, folder_sub("twice")));
+            CHECK(file_same_in(folder_path("once"), folder_path("twice"), "config.json"));
+            if (c->decoder_layers == 0) compare_encoder(&f, (int)c->encoder_layers);
+            fixture_close(&f);
+        }
+        folder_remove();
+    }
 }
 
 /* Both sides' passes; returns the logits. */
@@ -230,6 +281,19 @@ static void marian_matches(void)
         fixture_close(&f);
     }
     folder_remove();
+}
+
+static void bart_matches(void)
+{
+    fixture f;
+    if (!fixture_open(&f, "bart")) return;
+    const fv_capture capture = {.options = {.weights = true}, .on_weights = take_map, .user = &f};
+    fv_tensor *memory, *logits = pass_both(&f, f.t, &capture, &memory);
+    compare(&f, "encoder_last_hidden_state", memory, 2e-5);
+    compare(&f, "logits", logits, 2e-5);
+    CHECK_EQ(f.maps, 6);
+    compare_loss(&f, logits, expected(&f, "decoder_input_ids"));
+    fixture_close(&f);
 }
 
 /* ---- T5 ------------------------------------------------------------------------------ */
@@ -291,6 +355,11 @@ TEST_MAIN(argc, argv)
     RUN(gpt2_matches);
     RUN(llama_matches);
     RUN(bert_matches);
+    RUN(distilbert_matches);
+    RUN(roberta_matches);
+    RUN(heads_match);
+    RUN(bart_matches);
+    RUN(saved_models_match);
     RUN(marian_matches);
     RUN(t5_matches);
     return TEST_END();

@@ -141,7 +141,7 @@ fv_tensor *fv_token_rows_visible(fv_ctx *ctx, const fv_token_rows *rows)
 
 /*
  * RoBERTa's rule: the k-th token of a document that is not pad reads row offset + k of the table,
- * k from 0, and pad reads row offset - 1. Positions of the caller's own stay as they are.
+ * k from 0, and pad reads row offset - 1, which learns nothing. Positions of the caller's own stay as they are.
  */
 static fv_tensor *rows_without_pad(fv_ctx *ctx, const fv_transformer *m, const fv_token_rows *rows)
 {
@@ -169,7 +169,7 @@ static fv_tensor *rows_of_table(fv_ctx *ctx, const fv_transformer *m, fv_tensor 
     const int64_t offset = table ? m->cfg.position_offset : 0;
     const int64_t n = rows->ids->shape[1];
     if (table && m->cfg.positions_skip_pad && (rows->begin || !rows->positions))
-        return fv_embedding(ctx, table, rows_without_pad(ctx, m, rows), -1);
+        return fv_embedding(ctx, table, rows_without_pad(ctx, m, rows), offset - 1);
     if (!rows->positions) {
         if (table) return fv_positions_learned(ctx, table, first + offset, n);
         return fv_sinusoid(ctx, dtype, first, n, m->cfg.width, 10000, m->cfg.sinusoid);
