@@ -23,7 +23,10 @@ static const row rows[] = {
      "counted as an encoder with learned positions; XLNet's own relative ones "
      "have a matrix more in each layer",
      FV_FAMILY_BERT, 32000, 24, 1024, 16, 512},
-    {"roberta-large", "355M", NULL, FV_FAMILY_BERT, 50265, 24, 1024, 16, 514},
+    {"distilbert", "66M", NULL, FV_FAMILY_DISTILBERT, 30522, 6, 768, 12, 512},
+    {"roberta-base", "125M", NULL, FV_FAMILY_ROBERTA, 50265, 12, 768, 12, 512},
+    {"roberta-large", "355M", NULL, FV_FAMILY_ROBERTA, 50265, 24, 1024, 16, 512},
+    {"bart-large", "406M", NULL, FV_FAMILY_BART, 50265, 12, 1024, 16, 1024},
     {"gpt2", "117M", "its authors corrected 117M to 124M", FV_FAMILY_GPT2, 50257, 12, 768, 12,
      1024},
     {"gpt2-medium", "345M", "its authors corrected 345M to 355M", FV_FAMILY_GPT2, 50257, 24, 1024,
@@ -52,11 +55,8 @@ bool fv_architecture_get(int i, fv_architecture *out)
     if (c->encoder_layers) c->encoder_layers = r->layers;
     if (c->decoder_layers) c->decoder_layers = r->layers;
     if (r->positions) c->max_positions = r->positions;
-    if (r->family == FV_FAMILY_BERT) { /* counted without the masked-language-model head */
-        c->mlm_head = c->logits_bias = false;
-        c->pooler = true;
-    }
-    if (strcmp(r->name, "roberta-large") == 0) c->types = 1;
+    c->mlm_head = c->logits_bias = false; /* counted without the head for words */
+    c->pooler = c->decoder_layers == 0 && fv_family_names_of(r->family)->pooler;
     /* As much of the settings as the caller's struct has. */
     const size_t before = offsetof(fv_architecture, config);
     if (out->struct_size > before && out->struct_size < sizeof full)

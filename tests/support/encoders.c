@@ -56,6 +56,7 @@ void encoder_head_write(const char *folder, encoder_head head, int64_t labels,
     cfg.next_sentence = false;
     cfg.pooler = head == ENCODER_CLASSIFIES;
     cfg.label_tokens = head == ENCODER_CLASSIFIES_TOKENS;
+    cfg.spans = head == ENCODER_ANSWERS;
     cfg.labels = labels;
     cfg.label_names = names;
     CHECK_OK(ctx, fv_params_create(ctx, &params));

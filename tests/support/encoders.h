@@ -16,6 +16,7 @@ typedef enum encoder_head {
     ENCODER_BARE,
     ENCODER_CLASSIFIES,
     ENCODER_CLASSIFIES_TOKENS,
+    ENCODER_ANSWERS,
     ENCODER_FILLS /* and its tokenizer has [MASK] */
 } encoder_head;
 
