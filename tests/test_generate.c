@@ -360,6 +360,39 @@ static void an_empty_source_has_an_empty_answer(void)
     close_world(&w);
 }
 
+/* max_length counts the prompt: that of an encoder-decoder is its first token. */
+static void the_length_of_the_folder_is_kept(void)
+{
+    static const struct {
+        const char *name;
+        int64_t max_length, max_tokens, count;
+    } known[] = {{"gpt2", 9, 0, 4},     {"gpt2", 9, 7, 7},   {"gpt2", 3, 0, 1},
+                 {"gpt2", 1000, 0, 59}, {"bart", 12, 0, 11}, {"bart", 12, 3, 3},
+                 {"marian", 40, 0, 39}};
+    static const int64_t tokens[] = {5, 6, 7, 8, 9}, length = 5;
+    const int64_t *list = tokens;
+    const fv_sequences one = {.count = 1, .tokens = &list, .length = &length};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        world w = open_world(known[i].name);
+        const bool both = strcmp(known[i].name, "gpt2") != 0;
+        fv_generation_defaults folder = *fv_model_generation(w.model);
+        fv_generate_config cfg;
+        fv_generated *out = NULL;
+        folder.max_length = known[i].max_length;
+        folder.max_new_tokens = known[i].max_tokens;
+        folder.min_new_tokens = 1000; /* no end token before */
+        folder.forced_last = -1;
+        fv_generate_config_init(&cfg, sizeof cfg, &folder);
+        CHECK_OK(w.ctx, fv_generate_tokens(w.cache, NULL, both ? NULL : &one, both ? &one : NULL,
+                                           &cfg, &out));
+        const fv_generated_text *g = out ? fv_generated_get(out, 0, 0) : NULL;
+        CHECK(g != NULL);
+        if (g) CHECK_EQ(g->count, known[i].count);
+        fv_generated_free(&out);
+        close_world(&w);
+    }
+}
+
 static void bad_calls_are_refused(void)
 {
     world w = open_world("gpt2");
@@ -375,6 +408,9 @@ static void bad_calls_are_refused(void)
     CHECK_OK(w.ctx, fv_generate_tokens(w.cache, NULL, &prompt, NULL, &cfg, &out));
     CHECK(fv_generated_get(out, 0, 0)->count <= 4);
     fv_generated_free(&out);
+    cfg.max_length = -1;
+    CHECK_EQ(fv_generate_tokens(w.cache, NULL, &prompt, NULL, &cfg, &out), FV_ERR_ARGUMENT);
+    cfg.max_length = 0;
     length = 64;
     CHECK_EQ(fv_generate_tokens(w.cache, NULL, &prompt, NULL, &cfg, &out), FV_ERR_LIMIT);
     length = 0;
@@ -406,6 +442,7 @@ TEST_MAIN(argc, argv)
     RUN(a_stop_text_comes_before_a_full_context);
     RUN(neighbours_do_not_matter);
     RUN(an_empty_source_has_an_empty_answer);
+    RUN(the_length_of_the_folder_is_kept);
     RUN(bad_calls_are_refused);
     return TEST_END();
 }

@@ -27,7 +27,7 @@ SMALL = dict(num_hidden_layers=1)
 ROBERTA = SIZES | dict(type_vocab_size=1, layer_norm_eps=1e-5)
 MODELS = {
     "distilbert": (hf.DistilBertForMaskedLM, hf.DistilBertConfig(**DISTILBERT)),
-    "roberta": (hf.RobertaForMaskedLM, hf.RobertaConfig(**ROBERTA)),
+    "roberta": (hf.RobertaForMaskedLM, hf.RobertaConfig(**ROBERTA, hidden_act="relu")),
     "bart": (hf.BartForConditionalGeneration, hf.BartConfig(**BART)),
     "bert-spans": (hf.BertForQuestionAnswering, hf.BertConfig(**SIZES | SMALL)),
     "distilbert-classes": (
