@@ -2,6 +2,7 @@
  * 'fovea run'. The reference for answers is a pass over windows that are written by hand. */
 #include "fovea/encode.h"
 #include "fovea/ops.h"
+#include "fovea/train.h"
 #include "fovea/transformer.h"
 #include "support/encoders.h"
 #include "support/files.h"
@@ -153,7 +154,7 @@ static void answers_are_those_by_hand(void)
     values_end(&ctx);
 }
 
-/* A context of three tokens has six parts; nothing is invented beyond them. */
+/* A context of three tokens has six parts; one of 18 has 165 parts of at most 15 tokens. */
 static void there_are_as_many_as_parts(void)
 {
     fv_ctx *ctx = values_begin();
@@ -170,7 +171,47 @@ static void there_are_as_many_as_parts(void)
     CHECK(got && got->count == 6);
     for (int64_t i = 1; got && i < got->count; i++)
         CHECK(got->row[i].p <= got->row[i - 1].p);
+    const fv_question more = {text_of("a"), text_of(context_of(18))};
+    CHECK_OK(ctx, fv_answer_questions(answerer, 1, &more, INT64_MAX, &got));
+    CHECK(got && got->count == 165);
     fv_answerer_close(&answerer);
+    folder_remove();
+    values_end(&ctx);
+}
+
+/* RoBERTa has one kind of token, whatever the tokenizer says about the second text. */
+static void one_kind_of_token_is_enough(void)
+{
+    fv_ctx *ctx = values_begin();
+    fv_params *params = NULL;
+    fv_transformer *t = NULL;
+    fv_answerer *answerer = NULL;
+    const fv_answers *got = NULL;
+    fv_transformer_config cfg;
+    fv_transformer_config_init(&cfg, sizeof cfg, FV_FAMILY_ROBERTA);
+    cfg.vocabulary = 11;
+    cfg.width = 16;
+    cfg.heads = 2;
+    cfg.hidden = 24;
+    cfg.encoder_layers = 1;
+    cfg.max_positions = ENCODER_POSITIONS;
+    cfg.mlm_head = cfg.logits_bias = false;
+    cfg.spans = true;
+    CHECK_EQ(cfg.types, 1);
+    folder_make();
+    folder_sub("model");
+    file_write(folder_path("model/tokenizer.json"), letters, sizeof letters - 1);
+    CHECK_OK(ctx, fv_params_create(ctx, &params));
+    CHECK_OK(ctx, fv_transformer_create(params, &cfg, &t));
+    CHECK_OK(ctx, fv_transformer_save_settings(t, folder_path("model")));
+    CHECK_OK(ctx, fv_params_save(params, folder_path("model/model.safetensors")));
+    CHECK_OK(ctx, fv_answerer_open(ctx, folder_path("model"), FV_WEIGHT_F32, &answerer));
+    const fv_question one = {text_of("a"), text_of("b c d")};
+    CHECK_OK(ctx, fv_answer_questions(answerer, 1, &one, 2, &got));
+    CHECK(got && got->count == 2);
+    fv_answerer_close(&answerer);
+    fv_transformer_destroy(&t);
+    fv_params_destroy(&params);
     folder_remove();
     values_end(&ctx);
 }
@@ -326,6 +367,7 @@ TEST_MAIN(argc, argv)
     TEST_BEGIN(argc, argv);
     RUN(answers_are_those_by_hand);
     RUN(there_are_as_many_as_parts);
+    RUN(one_kind_of_token_is_enough);
     RUN(bad_questions_are_errors);
     RUN(the_program_answers);
     RUN(words_have_the_class_of_their_first_token);
