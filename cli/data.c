@@ -145,7 +145,11 @@ static void report_made(const session *s, const fv_made_set *set, const char *fo
 static int make(const session *s)
 {
     if (s->call->word_count != 2) {
-        cli_error("data: make: expected the name of one set");
+        if (s->call->word_count > 2)
+            cli_error("data: make: expected the name of one set, got '%s' and '%s'",
+                      s->call->words[1], s->call->words[2]);
+        else
+            cli_error("data: make: the name of a set is missing");
         cli_note("see 'fovea data list'");
         return CLI_USAGE;
     }

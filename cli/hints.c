@@ -79,6 +79,10 @@ int cli_unknown_verb(const char *word)
         cli_error("unknown command '%s'; use %s", word, use);
     else if (meant)
         cli_error("unknown command '%s'; did you mean '%s'?", word, meant);
+    else if (word[0] == '-')
+        cli_error("expected a command before '%s'; its options follow it", word);
+    else if (!*word)
+        cli_error("the command is empty");
     else
         cli_error("unknown command '%s'", word);
     cli_note("see 'fovea help'");
@@ -90,8 +94,9 @@ static void explain_download(const char *name)
 {
     const char *base = strrchr(name, '/');
     cli_note("a model is a folder: one that 'fovea train' wrote, or one of the Hugging Face Hub");
-    cli_note("to download it:  pip install huggingface_hub && hf download %s --local-dir %s", name,
-             base && base[1] ? base + 1 : name);
+    if (!strpbrk(name, " \t\n\033")) /* else a text, most likely */
+        cli_note("to download it:  pip install huggingface_hub && hf download %s --local-dir %s",
+                 name, base && base[1] ? base + 1 : name);
     cli_note("without an account or a download tool: docs/models/looking.md gets MiniLM by pip");
 }
 

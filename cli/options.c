@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "help.h"
 #include "output.h"
 
 const char *cli_choice_at(const char *choices, int i, int *length)
@@ -140,13 +141,32 @@ typedef struct reader {
     char *const *argv;
 } reader;
 
+/* Whether a word is one of the verb's options, or in place of anything but a free text looks like
+ * one: then a value before it was forgotten. */
+static bool is_option(const cli_verb *verb, const char *word, bool text)
+{
+    if (word[0] != '-' || !word[1]) return false;
+    if (word[1] != '-') return !word[2] && find_letter(verb, word[1]) >= 0;
+    return find_long(verb, word + 2, strcspn(word + 2, "=")) >= 0 || (word[2] && !text);
+}
+
+static int missing_value(const cli_verb *verb, const char *name, const char *value,
+                         const char *next)
+{
+    if (next)
+        cli_error("%s: --%s needs a value (%s) before '%s'; write --%s=%s if that is the value",
+                  verb->name, name, value, next, name, next);
+    else
+        cli_error("%s: --%s needs a value (%s)", verb->name, name, value);
+    return usage_error(verb);
+}
+
 static int take_value(cli_call *call, reader *in, int index)
 {
     const cli_option *option = &call->verb->options[index];
-    if (in->next >= in->argc) {
-        cli_error("%s: --%s needs a value (%s)", call->verb->name, option->name, option->metavar);
-        return usage_error(call->verb);
-    }
+    const char *next = in->next < in->argc ? in->argv[in->next] : NULL;
+    if (!next || is_option(call->verb, next, option->type == CLI_STRING))
+        return missing_value(call->verb, option->name, help_value(option), next);
     return set_option(call, index, in->argv[in->next++]);
 }
 
@@ -158,10 +178,9 @@ static int take_setting(cli_call *call, reader *in, const char *name, size_t len
         cli_error("%s: too many settings, or a name that is too long", call->verb->name);
         return usage_error(call->verb);
     }
-    if (!equals && in->next >= in->argc) {
-        cli_error("%s: --%s needs a value", call->verb->name, name);
-        return usage_error(call->verb);
-    }
+    const char *next = in->next < in->argc ? in->argv[in->next] : NULL;
+    if (!equals && (!next || is_option(call->verb, next, false)))
+        return missing_value(call->verb, name, "VALUE", next);
     const int i = call->setting_count++;
     memcpy(call->settings[i].name, name, length);
     call->settings[i].name[length] = '\0';
@@ -229,7 +248,14 @@ static int take_word(cli_call *call, const char *word)
 {
     const cli_words *words = &call->verb->words;
     if (!words->metavar || call->word_count >= words->max) {
-        cli_error("%s: unexpected word '%s'", call->verb->name, word);
+        if (call->word_count > 0 && !*call->words[0])
+            cli_error("%s: %s is empty", call->verb->name, words->metavar);
+        else if (!words->metavar)
+            cli_error("%s: unexpected word '%s'; this command takes options only", call->verb->name,
+                      word);
+        else
+            cli_error("%s: unexpected word '%s' after '%s'", call->verb->name, word,
+                      call->words[call->word_count - 1]);
         return usage_error(call->verb);
     }
     if (words->choices && !cli_choice_has(words->choices, word))
@@ -263,9 +289,13 @@ int cli_parse(const cli_verb *verb, int argc, char *const *argv, cli_call *call)
         if (code) return code;
     }
     if (!call->help && call->word_count < verb->words.min) {
-        cli_error("%s: %s is missing%s%s", verb->name, verb->words.metavar,
-                  verb->words.choices ? ": one of " : "",
-                  verb->words.choices ? verb->words.choices : "");
+        if (call->word_count > 0)
+            cli_error("%s: expected %s, got only '%s'", verb->name, verb->words.metavar,
+                      call->words[0]);
+        else
+            cli_error("%s: %s is missing: %s%s", verb->name, verb->words.metavar,
+                      verb->words.choices ? "one of " : "",
+                      verb->words.choices ? verb->words.choices : verb->words.help);
         return usage_error(verb);
     }
     return CLI_DONE;

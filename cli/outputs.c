@@ -78,7 +78,7 @@ static const struct {
     {".npz", "PK", "PK", "an .npz file", true},
     {".npy", "\x93NUMPY", "\x93NUMPY", "an .npy file", true},
     {".txt", " rows: ", " from ", "a map", false},
-    {".json", "{", "[", "a JSON file", true},
+    {".json", "\"added_tokens\"", "\"added_tokens\"", "a tokenizer", false},
 };
 
 /* What kind of file an option writes: the ending of the path, except where there is one kind. */
@@ -88,6 +88,15 @@ static const char *ending_of(const cli_call *call, const char *option, const cha
     if (strcmp(option, "logits") == 0) return ".npy";
     if (strcmp(call->verb->name, "tokenize") == 0) return ".json";
     return dot ? dot : "";
+}
+
+/* False for options that name a folder. */
+static bool writes_file(const cli_call *call, const char *name)
+{
+    for (int i = 0; i < call->verb->option_count; i++)
+        if (strcmp(call->verb->options[i].name, name) == 0)
+            return strcmp(call->verb->options[i].metavar, "FILE") == 0;
+    return false;
 }
 
 /* True if a file that exists is empty, or of the kind that would be written: then it is an earlier
@@ -116,7 +125,8 @@ int cli_check_output(const cli_call *call, const char *name, const char *path)
     if (stat(path, &st) != 0 || !(S_ISREG(st.st_mode) || S_ISFIFO(st.st_mode))) return CLI_DONE;
     if (!find_input(call, &st, found)) {
         const char *what = "";
-        if (!S_ISREG(st.st_mode) || may_replace(path, ending_of(call, name, path), &what))
+        if (!writes_file(call, name) || !S_ISREG(st.st_mode) ||
+            may_replace(path, ending_of(call, name, path), &what))
             return CLI_DONE;
         cli_error("%s: --%s %s: the file exists and is not %s; remove it, or name another output",
                   call->verb->name, name, path, what);
@@ -131,8 +141,15 @@ int cli_check_output(const cli_call *call, const char *name, const char *path)
 int cli_check_paths(const cli_call *call)
 {
     const cli_verb *verb = call->verb;
-    if (verb->words.type == CLI_PATH && call->word_count > 0 && !*call->words[0]) {
-        cli_error("%s: %s is empty; expected a path", verb->name, verb->words.metavar);
+    /* Of run and look, only the first word is a path; a text may be empty. */
+    const bool texts = verb->words.metavar && strstr(verb->words.metavar, "TEXT");
+    for (int i = 0; verb->words.type == CLI_PATH && i < (texts ? 1 : call->word_count); i++) {
+        if (*call->words[i]) continue;
+        if (i == 0)
+            cli_error("%s: %s is empty; expected a path", verb->name, verb->words.metavar);
+        else
+            cli_error("%s: the word after '%s' is empty; expected a path", verb->name,
+                      call->words[i - 1]);
         cli_note("see 'fovea %s --help'", verb->name);
         return CLI_USAGE;
     }

@@ -105,8 +105,12 @@ int cli_run_ids(const cli_call *call)
 {
     int code = CLI_FAILED;
     fv_model *model = NULL;
-    if (!cli_given(call, "logits") || call->word_count > 1) {
-        cli_error("run: --ids needs --logits OUT.npy and no texts");
+    if (!cli_given(call, "logits")) {
+        cli_error("run: --ids needs --logits OUT.npy");
+        return CLI_USAGE;
+    }
+    if (call->word_count > 1) {
+        cli_error("run: expected a text or --ids, not both; the text is '%s'", call->words[1]);
         return CLI_USAGE;
     }
     fv_ctx *ctx = cli_context(call, 0, &code);

@@ -238,6 +238,14 @@ static int encode_all(session *s)
     const char *path = s->call->words[0];
     fv_status status = cli_flag(s->call, "target") ? fv_tokenizer_load_target(s->ctx, path, &s->tok)
                                                    : fv_tokenizer_load(s->ctx, path, &s->tok);
+    /* A text in the place of the tokenizer, most likely; the reason alone would not say so. */
+    if (status == FV_ERR_FORMAT && !cli_ends_with(path, ".json")) {
+        cli_error(
+            "tokenize: %s: expected a tokenizer (tokenizer.json, a SentencePiece .model, or a "
+            "folder) as the first word: %s",
+            path, fv_ctx_message(s->ctx));
+        return CLI_BAD_FILE;
+    }
     if (status == FV_OK) status = fv_tokenizer_encoder_create(s->ctx, s->tok, &s->enc);
     return status == FV_OK ? all_files(s, 1, NULL) : library_error(s, status);
 }

@@ -213,7 +213,12 @@ int cli_train_recipe(fv_ctx *ctx, const cli_call *call, fv_recipe **out)
     if (status == FV_OK) status = place_paths(*out, &code);
     if (status == FV_OK) status = cli_default_sizes(*out, cli_flag(call, "quiet"));
     if (status == FV_OK) return CLI_DONE;
-    if (!code) code = cli_library_error("train", ctx, status);
+    if (!code) {
+        code = cli_library_error("train", ctx, status);
+        if (status == FV_ERR_FORMAT && !cli_ends_with(call->words[0], ".toml"))
+            cli_note("%s is not a recipe, which is a TOML file; for data: fovea train --new %s",
+                     call->words[0], call->words[0]);
+    }
     return code == CLI_FAILED ? CLI_USAGE : code; /* an invalid recipe is wrong usage */
 }
 

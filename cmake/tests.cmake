@@ -102,6 +102,11 @@ if(NOT FV_TEST_ONLY)
   if(FV_PYTHON AND NOT FV_SANITIZE AND CMAKE_GENERATOR STREQUAL Ninja)
     fovea_script_test(mutate slow ${FV_PYTHON} tools/mutate --count 20 --build ${CMAKE_BINARY_DIR})
   endif()
+  if(FV_PYTHON AND NOT FV_SANITIZE)
+    # A part of them; tools/test-all runs 1,000.
+    fovea_script_test(command_lines unit ${FV_PYTHON} tools/check-command-lines ${CMAKE_BINARY_DIR}
+      --lines 150)
+  endif()
   if(FV_PYTHON)
     fovea_script_test(minilm peers ${FV_PYTHON} bench/peers/check_minilm.py ${CMAKE_BINARY_DIR}/fovea)
   endif()

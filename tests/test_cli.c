@@ -226,6 +226,12 @@ static void bad_values(void)
         const char *line, *message;
     } cases[] = {
         {"bench peak --threads", "--threads needs a value"},
+        {"demo -o --steps 1", "--output needs a value (FOLDER) before '--steps'"},
+        {"score x -m", "--metric needs a value (bleu|chrf|chrf++|all)"},
+        {"eval model", "expected MODEL... SOURCES REFERENCES, got only 'model'"},
+        {"compare '' a b", " is empty"},
+        {"--json inspect", "expected a command before '--json'"},
+        {"'' inspect", "the command is empty"},
         {"bench peak --threads x", "expected a whole number, got 'x'"},
         {"bench peak --threads 2.5", "expected a whole number"},
         {"bench peak --threads=", "expected a whole number"},
@@ -240,7 +246,7 @@ static void bad_values(void)
         {"inspect", "FILE is missing"},
         {"version now", "unexpected word 'now'"},
         {"version -- --json", "unexpected word '--json'"},
-        {"--bogus", "unknown command '--bogus'"},
+        {"--bogus", "expected a command before '--bogus'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         program_run("%s", cases[i].line);

@@ -80,7 +80,7 @@ static void mistakes_are_reported(void)
     program_run("data mkae");
     expect(2, "", "'mkae' is not one of list|make|check; did you mean 'make'?");
     program_run("data make");
-    expect(2, "", "make: expected the name of one set");
+    expect(2, "", "make: the name of a set is missing");
     program_run("data make dats");
     expect(2, "", "data: make: there is no set 'dats'; did you mean 'dates'?");
     program_run("data list now");

@@ -277,6 +277,35 @@ static void an_output_is_not_an_input(void)
     expect(2, NULL, "run: --logits is empty");
 }
 
+/* A file that exists is replaced by one of its kind only, unless it is empty. */
+static void other_kinds_of_files_stay(void)
+{
+    static const char *const names[] = {"own.tsv", "config.json"};
+    static const char mine[] = "{\"mine\": 1}\n";
+    program_text("words.txt", "one two one two\n");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t bytes = 0;
+        program_text(names[i], mine);
+        program_run("tokenize --learn words %s -o %s", program_path("words.txt"),
+                    program_path(names[i]));
+        expect(2, "", "the file exists and is not a tokenizer; remove it, or name another output");
+        char *now = file_read(program_path(names[i]), &bytes);
+        CHECK(now && bytes == sizeof mine - 1 && memcmp(now, mine, bytes) == 0);
+        free(now);
+    }
+    program_text("empty.json", "");
+    for (int i = 0; i < 2; i++) { /* the second time onto a tokenizer */
+        program_run("tokenize --learn words %s -o %s", program_path("words.txt"),
+                    program_path("empty.json"));
+        expect(0, NULL, NULL);
+    }
+    program_text("map.svg", "my text\n");
+    program_run("look %s text -o %s", program_folder(), program_path("map.svg"));
+    expect(2, "", "the file exists and is not an SVG picture");
+    program_run("run %s --ids x.npy --logits %s", program_folder(), program_path("map.svg"));
+    expect(2, "", "the file exists and is not an .npy file");
+}
+
 TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
@@ -292,6 +321,7 @@ TEST_MAIN(argc, argv)
     write_inputs();
     RUN(the_program_writes_through);
     RUN(an_output_is_not_an_input);
+    RUN(other_kinds_of_files_stay);
     program_end();
     folder_remove();
     fv_ctx_destroy(&ctx);

@@ -22,7 +22,7 @@ static fv_status io_error(fv_ctx *ctx, const char *path, const char *what, int64
     char reason[64] = "unknown error";
     /* The GNU form may return a constant instead of filling the buffer. */
     const char *text = strerror_r((int)-result, reason, sizeof reason);
-    return fv_fail(ctx, FV_ERR_IO, "%s: cannot %s: %s", path, what, text);
+    return fv_fail(ctx, FV_ERR_IO, "%.160s: cannot %s: %s", path, what, text);
 }
 
 fv_status fv_path_join(fv_ctx *ctx, char out[FV_PATH_BYTES], const char *folder, const char *name)
