@@ -123,7 +123,7 @@ static void mistakes_are_named(void)
     expect(3, "", "compare: ");
     mkdir(program_path("empty"), 0700);
     compare("empty", "a.safetensors", "");
-    expect(3, "", "expected a folder with model.safetensors.index.json or model.safetensors");
+    expect(3, "", "expected a folder with model.safetensors.index.json, model.safetensors or ");
     program_text("broken.safetensors", "not a model");
     compare("a.safetensors", "broken.safetensors", "");
     expect(3, "", "broken.safetensors");
