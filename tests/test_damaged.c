@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -287,9 +288,11 @@ static void load_folder(const format *f, const char *folder, seeds *out)
             if (wanted != first_pass || d->d_name[0] == '.' || strlen(d->d_name) >= NAME) continue;
             if (strcmp(d->d_name, "expected.safetensors") == 0) continue;
             snprintf(path, sizeof path, "%s/%s", test_path(folder), d->d_name);
+            struct stat info;
+            if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) continue;
             named_file *file = &out->files[out->count];
             file->data = file_read(path, &file->bytes);
-            if (!file->data) continue; /* a folder */
+            if (!file->data) continue;
             snprintf(file->name, NAME, "%s", d->d_name);
             if (file->bytes > largest) largest = file->bytes;
             out->count++;
