@@ -260,11 +260,11 @@ fv_status fv_tokenizer_parse(fv_ctx *ctx, const char *name, const char *text, si
         fv_vocab_init(&tok->vocab, ctx);
         tok->name = fv_arena_text(&tok->arena, name, strlen(name));
         tok->text = fv_mem_alloc(&ctx->mem, bytes);
+        tok->text_bytes = bytes;
     }
     if (!tok || !tok->name || !tok->text) {
         s = fv_fail(ctx, FV_ERR_MEMORY, "%s: out of memory", name);
     } else {
-        tok->text_bytes = bytes;
         memcpy(tok->text, text, bytes);
         s = read_document(tok, doc);
     }
