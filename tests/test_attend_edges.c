@@ -282,6 +282,16 @@ static void half_precision(void)
     how.want_weights = true;
     CHECK(!fv_tensor_valid(fv_attention_run(ctx, &in, &how, NULL)));
     CHECK_ERROR(ctx, FV_ERR_DTYPE, "only dot products");
+    static const fv_attention_normaliser others[] = {FV_ATTENTION_LOCAL_P, FV_ATTENTION_HARD_SAMPLE,
+                                                     FV_ATTENTION_HARD_ARGMAX};
+    for (int i = 0; i < 3; i++) {
+        how.want_weights = false;
+        how.normaliser = others[i];
+        how.half_width = 2;
+        in.centre = fv_zeros(ctx, FV_F32, 3, (int64_t[]){1, 2, 5});
+        CHECK(!fv_tensor_valid(fv_attention_run(ctx, &in, &how, NULL)));
+        CHECK_ERROR(ctx, FV_ERR_DTYPE, "only dot products");
+    }
     fv_ctx_destroy(&ctx);
 }
 
@@ -303,12 +313,21 @@ static void refusals(void)
     REFUSE(how.temperature = NAN, FV_ERR_ARGUMENT, "temperature");
     REFUSE(how.rule.scale = INFINITY, FV_ERR_ARGUMENT, "scale");
     REFUSE(how.score = FV_ATTENTION_SCORE_COUNT, FV_ERR_ARGUMENT, "does not exist");
-    REFUSE(how.score = FV_ATTENTION_GENERAL, FV_ERR_ARGUMENT, "general");
-    REFUSE(how.score = FV_ATTENTION_ADDITIVE, FV_ERR_ARGUMENT, "additive");
+    REFUSE(how.score = FV_ATTENTION_GENERAL, FV_ERR_ARGUMENT, "the matrix of the general");
+    REFUSE(how.score = FV_ATTENTION_ADDITIVE, FV_ERR_ARGUMENT, "the vector of the additive");
     REFUSE(how.score = FV_ATTENTION_LOCATION, FV_ERR_ARGUMENT, "location");
     REFUSE(how.score = FV_ATTENTION_CUSTOM; how.score_fn = NULL, FV_ERR_ARGUMENT, "score_fn");
     REFUSE(how.normaliser = FV_ATTENTION_LOCAL_M, FV_ERR_ARGUMENT, "half_width");
     REFUSE(how.normaliser = FV_ATTENTION_LOCAL_P; how.half_width = 2, FV_ERR_ARGUMENT, "w_p");
+    REFUSE(how.normaliser = FV_ATTENTION_LOCAL_P; how.half_width = 2;
+           in.w_p = REALS(w, w_p, D, D), FV_ERR_ARGUMENT, "w_p and v_p");
+    REFUSE(how.normaliser = FV_ATTENTION_LOCAL_P; how.half_width = 2;
+           in.v_p = REALS(w, v_p, D), FV_ERR_ARGUMENT, "w_p and v_p");
+    fv_tensor *blocks = fv_full(ctx, FV_U8, 2, (int64_t[]){NQ, NK}, 1);
+    REFUSE(in.blocks = blocks; how.rule.block_q = 1, FV_ERR_ARGUMENT, "block_q and block_k");
+    REFUSE(in.blocks = blocks; how.rule.block_k = 1, FV_ERR_ARGUMENT, "block_q and block_k");
+    REFUSE(in.blocks = blocks; how.rule.block_q = how.rule.block_k = 1, FV_ERR_ARGUMENT,
+                               "out of range"); /* given, but too small for the kernel */
     REFUSE(how.normaliser = FV_ATTENTION_HARD_SAMPLE;
            how.rule.dropout = 0.1, FV_ERR_ARGUMENT, "dropout");
     REFUSE(how.struct_size = 3, FV_ERR_ARGUMENT, "initialised");

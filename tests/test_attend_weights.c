@@ -47,6 +47,11 @@ static void ops_on(fv_device_kind device)
     const fv_attention_saved view = {.q = q, .k = k, .lse = lse, .rule = a.rule};
     const summary want = weights_summary(&p, 5);
     CHECK(tensor_holds(ctx, fv_attention_weights(ctx, &view, NULL), weights_map(&p)));
+    /* The same numbers in another order in memory. */
+    fv_tensor *turned = fv_contiguous(ctx, fv_permute(ctx, lse, (int[]){2, 0, 1}));
+    fv_attention_saved turned_view = view;
+    turned_view.lse = fv_permute(ctx, turned, (int[]){1, 2, 0});
+    CHECK(tensor_holds(ctx, fv_attention_weights(ctx, &turned_view, NULL), weights_map(&p)));
     const fv_attention_region part = {
         .head = 1, .heads = 3, .row = 7, .rows = 9, .col = 40, .cols = 231};
     CHECK(part_agrees(ctx, fv_attention_weights(ctx, &view, NULL),

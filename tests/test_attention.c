@@ -107,6 +107,11 @@ static void added_terms_at_level(void)
     check_forward("shared bias", &p);
     check_backward("shared bias", &p);
     p = problem_of(base);
+    problem_pattern(&p, 0.5);
+    p.a.visible = (fv_attn_grid){cells, 0, 1, 45}; /* keys apart here, too */
+    check_forward("pattern of columns", &p);
+    check_backward("pattern of columns", &p);
+    p = problem_of(base);
     problem_slopes(&p);
     p.a.rule.causal = FV_CAUSAL_BOTTOM_RIGHT;
     check_forward("slopes", &p);

@@ -7,6 +7,7 @@
 #include "support/test.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { HEADS = 16, ITEMS = 7, THREADS = 8 };
 
@@ -62,7 +63,12 @@ static void check_sizes(fv_pool *pool, int threads, int64_t heads, int64_t items
     void *at = malloc(fv_attn_schedule_bytes(heads, threads));
     CHECK(w && at);
     if (w && at) {
+        memset(at, 0x7f, fv_attn_schedule_bytes(heads, threads));
         fv_attn_schedule_init(&w->schedule, at, heads, items, threads);
+        for (int64_t h = 0; h < heads; h++) /* nothing to take before a thread has the head */
+            CHECK(atomic_load(&w->schedule.head[h].left) == 0);
+        CHECK_EQ((char *)(w->schedule.thread + threads) - (char *)at,
+                 fv_attn_schedule_bytes(heads, threads));
         fv_pool_run(pool, heads * items, 1, run_items, &w);
         CHECK(atomic_load(&w->faults) == 0);
         for (int64_t h = 0; h < heads; h++) {

@@ -115,6 +115,14 @@ static void bias_alone_at_level(void)
     CHECK_VALUE(p.o, 0, 4);
     CHECK_VALUE(p.o, 1, 5);
     CHECK_VALUE(p.lse, 0, log(3));
+    /* A score of exactly 0, whatever it is multiplied with. */
+    a = attn_sizes(20, 40, 1, 2);
+    a.score = FV_ATTN_SCORE_NONE;
+    a.rule.scale = 1e37;
+    p = problem_of(a);
+    run_forward(&p);
+    for (int64_t i = 0; i < 20; i++)
+        CHECK_VALUE(p.lse, i, log(40));
     vec_free_all();
 }
 static void bias_alone(void) { attn_every_level(bias_alone_at_level); }
@@ -270,6 +278,24 @@ static void neighbours_at_level(void)
 }
 static void neighbours(void) { attn_every_level(neighbours_at_level); }
 
+/* Gradients of hidden keys are 0, also between visible ones, at widths with and without a rest. */
+static void single_queries_with_a_pattern_at_level(void)
+{
+    static const int64_t widths[] = {20, 64, 80};
+    for (int i = 0; i < 3; i++) {
+        fv_attn a = attn_sizes(1, 300, 20, widths[i]);
+        a.score = FV_ATTN_SCORE_ADDITIVE;
+        problem p = problem_of(a);
+        problem_pattern(&p, 0.5);
+        check_both("one query and a pattern", &p);
+    }
+    vec_free_all();
+}
+static void single_queries_with_a_pattern(void)
+{
+    attn_every_level(single_queries_with_a_pattern_at_level);
+}
+
 /* A single query has the same bits alone and in a batch. */
 static void single_queries_at_level(void)
 {
@@ -359,6 +385,7 @@ TEST_MAIN(argc, argv)
     RUN(threads);
     RUN(neighbours);
     RUN(single_queries);
+    RUN(single_queries_with_a_pattern);
     RUN(refused);
     RUN(sabotage);
     return TEST_END();

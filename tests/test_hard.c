@@ -95,6 +95,7 @@ static int64_t estimate(const problem *p, uint64_t step, fv_baseline *baseline, 
     fv_tensor *loss =
         fv_reinforce(ctx, baseline, ll, fv_reshape(ctx, r.log_prob, 1, (int64_t[]){1}),
                      fv_reshape(ctx, r.entropy, 1, (int64_t[]){1}), lambda, LAMBDA_ENTROPY);
+    CHECK_EQ(fv_tensor_rank(loss), 0);
     CHECK_OK(ctx, fv_backward(ctx, loss));
     fv_scope_end(ctx);
     *g = take_gradients(p);

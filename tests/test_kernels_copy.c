@@ -204,6 +204,10 @@ static void fill_test(void)
         kernel_run(FV_KERNEL_FILL, kinds[k], PTRS(v.data), &m);
         CHECK(vec_get(v, 0) == 3 && vec_get(v, 10) == 3);
         CHECK(isnan(untouched) ? isnan(vec_get(v, 1)) : vec_get(v, 1) == untouched);
+        m.alpha = 0;
+        kernel_run(FV_KERNEL_FILL, kinds[k], PTRS(v.data), &m);
+        CHECK(vec_get(v, 0) == 0 && vec_get(v, 10) == 0);
+        CHECK(isnan(untouched) ? isnan(vec_get(v, 1)) : vec_get(v, 1) == untouched);
         m = (fv_elementwise_args){.rank = 1, .shape = {12}, .stride = {{1}}, .to = kinds[k]};
         kernel_run(FV_KERNEL_FILL, kinds[k], PTRS(v.data), &m);
         for (int64_t i = 0; i < 12; i++)

@@ -229,13 +229,13 @@ static void integer_test(void)
 
 static void empty_and_scalar(fv_dtype dtype)
 {
-    const vec x = VEC_OF(dtype, 2), y = VEC_OF(dtype, 5);
+    const vec x = VEC_OF(dtype, 2, 3), y = VEC_OF(dtype, 5, 7);
     fv_elementwise_args m = {.op = FV_UNARY_SQUARE, .rank = 2, .shape = {3, 0}};
     kernel_run(FV_KERNEL_UNARY, dtype, PTRS(y.data, x.data), &m);
     CHECK(vec_get(y, 0) == 5);
     m.rank = 0;
     kernel_run(FV_KERNEL_UNARY, dtype, PTRS(y.data, x.data), &m);
-    CHECK(vec_get(y, 0) == 4);
+    CHECK(vec_get(y, 0) == 4 && vec_get(y, 1) == 7);
 }
 
 static void empty_test(void) { for_reals(empty_and_scalar); }

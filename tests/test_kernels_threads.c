@@ -4,6 +4,7 @@
  */
 #include "kernels/conv.h"
 #include "kernels/elementwise.h"
+#include "kernels/gemm.h"
 #include "kernels/index.h"
 #include "kernels/optim.h"
 #include "kernels/random.h"
@@ -55,6 +56,22 @@ static void check_threads(fv_dtype dtype, launch l)
                                   .args = &(arguments),                                            \
                                   .outs = (count),                                                 \
                                   .ptr = {__VA_ARGS__}})
+
+/* Panels of a weight; the last one is padded. */
+static void packing(fv_dtype dtype)
+{
+    enum { K = 130, PANELS = 11 };
+    const fv_gemm_pack_args rows = {
+        .k = K, .n = PANELS * FV_GEMM_PANEL - 3, .b_row = 701, .b_col = 1};
+    const fv_gemm_pack_args columns = {.k = K, .n = rows.n, .b_row = 1, .b_col = K};
+    const vec b = vec_random(dtype, K * 701, -1, 1);
+    const vec packed = vec_new(dtype, K * PANELS * FV_GEMM_PANEL);
+    if (dtype != FV_F32) return;
+    THREADS(PACK, rows, 1, packed, b);
+    THREADS(PACK, columns, 1, packed, b);
+}
+
+static void pack_test(void) { for_reals(packing); }
 
 static void maps_and_reductions(fv_dtype dtype)
 {
@@ -186,6 +203,7 @@ TEST_MAIN(argc, argv)
     TEST_BEGIN(argc, argv);
     for (int threads = 2; threads <= 4; threads++)
         if (fv_pool_create(threads, &pools[threads]) != FV_OK) return 1;
+    RUN(pack_test);
     RUN(map_test);
     RUN(row_test);
     RUN(index_test);

@@ -27,6 +27,11 @@ static void scores(void)
     extra = (fv_attend_extra){.bias = tensor_of(ctx, (float[]){0, 0, 0, logf(3)}, 3, 2, 1, 2)};
     CHECK_VALUES(ctx, fv_attend(ctx, NULL, NULL, v, NULL, &extra, NULL), 1e-6, 0.5, 0.25);
 
+    fv_tensor *other = fv_cast(ctx, k, FV_F64);
+    fv_attend(ctx, q, other, v, NULL, NULL, NULL);
+    CHECK_ERROR(ctx, FV_ERR_DTYPE, "attend");
+    fv_attend(ctx, fv_cast(ctx, q, FV_F64), k, v, NULL, NULL, NULL);
+    CHECK_ERROR(ctx, FV_ERR_DTYPE, "attend");
     fv_attend(ctx, q, NULL, v, NULL, &extra, NULL);
     CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "q and k must both be given");
     fv_attend(ctx, NULL, k, v, NULL, &extra, NULL);
@@ -44,6 +49,20 @@ static void scores(void)
     rule.reserved[3] = 1; /* a setting of a later version */
     fv_attend(ctx, q, k, v, &rule, NULL, NULL);
     CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "out of range");
+    fv_ctx_destroy(&ctx);
+}
+
+/* The smallest result there is has a gradient like any other. */
+static void one_number(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *q = tensor_of(ctx, (float[]){1}, 4, 1, 1, 1, 1);
+    fv_tensor *k = tensor_of(ctx, (float[]){0, logf(3)}, 4, 1, 1, 2, 1);
+    fv_tensor *v = fv_leaf(ctx, tensor_of(ctx, (float[]){1, 2}, 4, 1, 1, 2, 1));
+    fv_tensor *y = fv_attend(ctx, q, k, v, NULL, NULL, NULL);
+    CHECK_VALUES(ctx, y, 1e-6, 1.75);
+    CHECK_OK(ctx, fv_backward(ctx, fv_sum(ctx, y, 0, NULL, false)));
+    CHECK_VALUES(ctx, fv_grad(ctx, v), 1e-6, 0.25, 0.75);
     fv_ctx_destroy(&ctx);
 }
 
@@ -161,6 +180,7 @@ TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(scores);
+    RUN(one_number);
     RUN(documents);
     RUN(blocks);
     RUN(shared_keys);

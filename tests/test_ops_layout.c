@@ -380,6 +380,8 @@ static void pad_surrounds(void)
                   "pad: cannot pad axis 0");
     CHECK_REFUSED(ctx, fv_pad(ctx, x, NULL, zero, 0), FV_ERR_ARGUMENT,
                   "pad: before or after is NULL");
+    CHECK_REFUSED(ctx, fv_pad(ctx, fv_zeros(ctx, FV_F32, 1, (int64_t[]){2}), zero, NULL, 0),
+                  FV_ERR_ARGUMENT, "pad: before or after is NULL");
     CHECK_REFUSED(ctx, fv_pad(ctx, NULL, zero, zero, 0), FV_ERR_ARGUMENT, "pad: input 0");
     values_end(&ctx);
 }

@@ -271,6 +271,8 @@ static void frozen_weights(void)
         fv_embedding(ctx, w, indices_of(ctx, (int64_t[]){OUT}, 1), -1);
         CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_INDEX);
         CHECK_EQ(fv_linear_pack_in_place(ctx, x, (fv_weight_form)9), FV_ERR_ARGUMENT);
+        CHECK_EQ(fv_linear_pack_in_place(ctx, x, FV_WEIGHT_FORM_COUNT), FV_ERR_ARGUMENT);
+        CHECK_EQ(fv_linear_pack_in_place(ctx, x, (fv_weight_form)-1), FV_ERR_ARGUMENT);
         CHECK_EQ(fv_linear_pack_in_place(ctx, tensor_random(ctx, 1, 1, 4), FV_WEIGHT_I8),
                  FV_ERR_SHAPE);
         fv_params_destroy(&params);

@@ -47,6 +47,26 @@ static int64_t compare(int64_t m, int64_t n, int64_t k, const float *x, const fl
     return open;
 }
 
+/* The bound of an output is its norm, rounded up, whatever the size of the weights. */
+static void bounds_follow_the_weights(void)
+{
+    enum { N = 70, K = 5 };
+    float w[N * K];
+    for (int i = 0; i < N * K; i++)
+        w[i] = ldexpf((float)(i % 7 - 3), i / K % 40 - 20);
+    fv_tensor *prefilter =
+        fv_linear_prefilter(ctx, fv_from_host(ctx, FV_F32, 2, (int64_t[]){N, K}, w), NULL);
+    CHECK(prefilter != NULL);
+    if (!prefilter) return;
+    const fv_prefilter view = fv_prefilter_view_of_bytes(fv_tensor_data(prefilter), N, K);
+    for (int i = 0; i < N; i++) {
+        double sum = 0;
+        for (int c = 0; c < K; c++)
+            sum += (double)w[i * K + c] * (double)w[i * K + c];
+        CHECK((double)view.norm[i] >= sqrt(sum) && (double)view.norm[i] <= 1.001 * sqrt(sum));
+    }
+}
+
 /* Numbers in [-1, 1) of a small generator, cubed where they shall differ much in size. */
 static float draw(uint32_t *state, bool uneven)
 {
@@ -276,6 +296,7 @@ TEST_MAIN(argc, argv)
     TEST_BEGIN(argc, argv);
     ctx = op_context(FV_SIMD_AUTO, 2, FV_DEVICE_CPU);
     if (has_prefilter()) {
+        RUN(bounds_follow_the_weights);
         RUN(sizes_of_all_kinds);
         RUN(near_and_equal_columns);
         RUN(numbers_that_are_none);

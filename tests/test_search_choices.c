@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "fovea/ops.h"
+#include "infer/search.h"
 #include "support/test.h"
 #include "support/toy.h"
 
@@ -302,10 +303,24 @@ static void a_row_without_choices_is_an_error(void)
     }
 }
 
+/* The probabilities of all tokens sum to one, those of the first and the last too. */
+static void renormalized_rows(void)
+{
+    const fv_stepper stepper = {.max_choices = 4};
+    const fv_search_run run = {.stepper = &stepper};
+    float scores[4] = {logf(0.1f), logf(0.2f), -INFINITY, logf(0.1f)};
+    fv_search_renormalize(&run, scores);
+    CHECK_NEAR(scores[0], log(0.25), 1e-6);
+    CHECK_NEAR(scores[1], log(0.5), 1e-6);
+    CHECK(scores[2] == -INFINITY);
+    CHECK_NEAR(scores[3], log(0.25), 1e-6);
+}
+
 TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
+    RUN(renormalized_rows);
     RUN(a_wide_beam_finds_the_best_valid_outputs);
     RUN(greedy_takes_the_best_valid_choice);
     RUN(samples_follow_the_valid_probabilities);

@@ -28,7 +28,7 @@ static bool is_usable(fv_ctx *ctx, const fv_op_desc *desc, int i, const fv_tenso
     return true;
 }
 
-static bool is_ready(fv_ctx *ctx, const fv_op_desc *desc, int n_in, fv_tensor *const *in)
+static bool is_ready(fv_ctx *ctx, const fv_op_desc *desc, int n_in, fv_tensor *const *in, int n_out)
 {
     if (ctx->error != FV_OK) return false;
     if (fv_cancelled(ctx)) {
@@ -38,6 +38,11 @@ static bool is_ready(fv_ctx *ctx, const fv_op_desc *desc, int n_in, fv_tensor *c
     if (n_in < desc->min_in || n_in > desc->max_in) {
         fv_poison(ctx, FV_ERR_ARGUMENT, "%s: expected %d to %d inputs, got %d", desc->name,
                   desc->min_in, desc->max_in, n_in);
+        return false;
+    }
+    if (n_out != (desc->n_out ? desc->n_out : 1)) {
+        fv_poison(ctx, FV_ERR_ARGUMENT, "%s: expected %d results, got %d", desc->name,
+                  desc->n_out ? desc->n_out : 1, n_out);
         return false;
     }
     for (int i = 0; i < n_in; i++)
@@ -78,7 +83,7 @@ void fv_op_apply_many(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in, 
     for (int k = 0; k < n_out; k++)
         out[k] = ctx->invalid;
     const fv_op_desc *desc = fv_op_table[id];
-    if (!is_ready(ctx, desc, n_in, in)) return;
+    if (!is_ready(ctx, desc, n_in, in, n_out)) return;
 
     fv_op_run run; /* not zeroed as a whole, to keep the overhead of small ops low */
     run.ctx = ctx;

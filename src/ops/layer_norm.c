@@ -24,8 +24,8 @@ static void forward(fv_op_run *run)
     fv_ctx *ctx = run->ctx;
     const fv_norm_params *params = run->params;
     fv_tensor *x = fv_contiguous_raw(ctx, run->in[X]), *gamma, *beta;
-    void *gamma_data = fv_optional_data(ctx, run->n_in > GAMMA ? run->in[GAMMA] : NULL, &gamma);
-    void *beta_data = fv_optional_data(ctx, run->n_in > BETA ? run->in[BETA] : NULL, &beta);
+    void *gamma_data = fv_optional_data(ctx, run->in[GAMMA], &gamma);
+    void *beta_data = fv_optional_data(ctx, run->in[BETA], &beta);
     const int64_t rows = fv_row_count(x);
     fv_tensor *mean = NULL, *rstd = NULL;
     if (run->recording) {
@@ -43,7 +43,7 @@ static void forward(fv_op_run *run)
     fv_save(run, SAVED_MEAN, mean);
     fv_save(run, SAVED_RSTD, rstd);
     fv_save(run, SAVED_GAMMA, gamma);
-    fv_drop_copy(ctx, beta, run->n_in > BETA ? run->in[BETA] : NULL);
+    fv_drop_copy(ctx, beta, run->in[BETA]);
 }
 
 static void backward(fv_op_back *back)
@@ -95,7 +95,7 @@ const fv_op_desc fv_op_layer_norm = {
     .id = FV_OP_LAYER_NORM,
     .name = "layer_norm",
     .formula = "y = (x - mean) / sqrt(var + eps) gamma + beta",
-    .min_in = 1,
+    .min_in = 3,
     .max_in = 3,
     .params_bytes = sizeof(fv_norm_params),
     .infer = fv_norm_infer,

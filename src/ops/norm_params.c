@@ -40,7 +40,7 @@ typedef struct target {
 static target target_of(fv_op_back *back, int input)
 {
     target t = {.input = input};
-    if (input >= 0 && input < back->n_in && fv_back_wants(back, input))
+    if (input >= 0 && fv_back_wants(back, input))
         t.tensor = fv_back_dest(back, input, &t.accumulate);
     return t;
 }

@@ -23,7 +23,7 @@ static void forward(fv_op_run *run)
     fv_ctx *ctx = run->ctx;
     const fv_norm_params *params = run->params;
     fv_tensor *x = fv_contiguous_raw(ctx, run->in[X]), *gamma;
-    void *gamma_data = fv_optional_data(ctx, run->n_in > GAMMA ? run->in[GAMMA] : NULL, &gamma);
+    void *gamma_data = fv_optional_data(ctx, run->in[GAMMA], &gamma);
     const int64_t rows = fv_row_count(x);
     fv_tensor *rrms = run->recording ? fv_tensor_new(ctx, x->dtype, 1, &rows) : NULL;
     if (ctx->error != FV_OK) return;
@@ -70,7 +70,7 @@ const fv_op_desc fv_op_rms_norm = {
     .id = FV_OP_RMS_NORM,
     .name = "rms_norm",
     .formula = "y = x / sqrt(mean(x^2) + eps) gamma",
-    .min_in = 1,
+    .min_in = 2,
     .max_in = 2,
     .params_bytes = sizeof(fv_norm_params),
     .infer = fv_norm_infer,

@@ -96,5 +96,6 @@ size_t fv_attn_forward_bytes(const void *args, int threads)
         const size_t need = p.shared_floats + (size_t)threads * p.thread_floats;
         if (need > max_floats) max_floats = need;
     }
-    return max_floats * sizeof(float) > decode ? max_floats * sizeof(float) : decode;
+    const size_t bytes = max_floats * sizeof(float);
+    return bytes > decode ? bytes : decode;
 }
