@@ -46,7 +46,7 @@ static void starts_at_the_fallbacks(void)
     fv_recipe_destroy(&r);
 }
 
-/* The first key of all, and a text without a byte to spare behind it. */
+/* The first key of all, and a text without a byte to spare after it. */
 static void the_first_key_is_a_key(void)
 {
     static const fv_key keys[] = {

@@ -180,7 +180,7 @@ static void bert_splits_every_piece(void)
 
 /* ---- normalizers and models ------------------------------------------------------ */
 
-/* A pattern that goes on past the end of the text; the text before it did have the rest. */
+/* A pattern that continues past the end of the text; the text encoded before it had the rest. */
 static void replacing_ends_with_the_text(void)
 {
     open_tokenizer("{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"ab\"},"
