@@ -126,17 +126,6 @@ static void check_same_answer(fv_ctx *ctx, const char *family)
     fv_model_close(&ours);
 }
 
-static void check_refused(fv_ctx *ctx, fv_status status, const char *text)
-{
-    fv_model *model = NULL;
-    const fv_status got = fv_model_open(ctx, folder_path("model"), &model);
-    CHECK_EQ(got, status);
-    CHECK(model == NULL);
-    if (!strstr(fv_ctx_message(ctx), text))
-        test_failed(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", fv_ctx_message(ctx), text);
-    fv_model_close(&model);
-}
-
 /* ---- there and back ----------------------------------------------------------------------- */
 
 static void saved_models_open_again(void)
@@ -289,86 +278,6 @@ static void names_may_be_bare_or_old(void)
     values_end(&ctx);
 }
 
-static void add_zeros(fv_ctx *ctx, tensors *all, const char *name, int rank, const int64_t *shape)
-{
-    strcpy(all->name[all->count], name);
-    all->tensor[all->count++] = fv_zeros(ctx, FV_F32, rank, shape);
-}
-
-/* Files of RoBERTa and DistilBERT may hold copies of what is tied. */
-static void copies_are_ignored(void)
-{
-    const int64_t matrix[2] = {41, 16};
-    fv_ctx *ctx = values_begin();
-    model_folder();
-    tensors *all = tensors_of(ctx, "roberta");
-    add_zeros(ctx, all, "lm_head.decoder.weight", 2, matrix);
-    add_zeros(ctx, all, "lm_head.decoder.bias", 1, matrix);
-    add_zeros(ctx, all, "roberta.embeddings.position_ids", 2, (int64_t[]){1, 24});
-    write_config("roberta", NULL, NULL);
-    write_weights(ctx, all);
-    check_same_answer(ctx, "roberta");
-    free(all);
-    all = tensors_of(ctx, "distilbert");
-    add_zeros(ctx, all, "vocab_projector.weight", 2, matrix);
-    write_config("distilbert", NULL, NULL);
-    write_weights(ctx, all);
-    check_same_answer(ctx, "distilbert");
-    strcpy(all->name[all->count - 1], "vocab_projector.weights");
-    write_weights(ctx, all);
-    check_refused(ctx, FV_ERR_FORMAT, "'vocab_projector.weights' does not belong");
-    free(all);
-    folder_remove();
-    values_end(&ctx);
-}
-
-/* The bare BART has neither the prefix nor a bias of the logits, and stays bare. */
-static void a_bare_bart_stays_bare(void)
-{
-    fv_ctx *ctx = values_begin();
-    model_folder();
-    tensors *all = tensors_of(ctx, "bart");
-    size_t kept = 0;
-    for (size_t i = 0; i < all->count; i++) {
-        if (strcmp(all->name[i], "final_logits_bias") == 0) continue;
-        memmove(all->name[kept], all->name[i], sizeof all->name[i]);
-        all->tensor[kept++] = all->tensor[i];
-    }
-    CHECK_EQ(kept, all->count - 1);
-    all->count = kept;
-    drop_prefix(all, "model.");
-    write_config("bart", "BartForConditionalGeneration", "BartModel");
-    write_weights(ctx, all);
-    for (int again = 0; again < 2; again++) {
-        fv_model *model = opened(ctx, folder_path("model"));
-        CHECK(model && !fv_transformer_settings(fv_model_transformer(model))->logits_bias);
-        if (model) CHECK_OK(ctx, fv_model_save(model, folder_path("model")));
-        fv_model_close(&model);
-    }
-    free(all);
-    folder_remove();
-    values_end(&ctx);
-}
-
-/* Keys that a file leaves out have the values of transformers, not those of RoBERTa base. */
-static void defaults_are_those_of_transformers(void)
-{
-    fv_ctx *ctx = values_begin();
-    fv_transformer_config c = {.struct_size = sizeof c};
-    model_folder();
-    write_config("roberta", "\"layer_norm_eps\": 1e-05,", "");
-    CHECK_OK(ctx, fv_transformer_config_load(ctx, folder_path("model/config.json"), &c));
-    CHECK(c.eps == 1e-12 && c.types == 1 && c.position_offset == 2 && c.max_positions == 22);
-    write_config("roberta", "\"type_vocab_size\": 1,", "");
-    CHECK_OK(ctx, fv_transformer_config_load(ctx, folder_path("model/config.json"), &c));
-    CHECK(c.eps == 1e-5 && c.types == 2);
-    write_config("roberta", "\"pad_token_id\": 1", "\"pad_token_id\": 4");
-    CHECK_OK(ctx, fv_transformer_config_load(ctx, folder_path("model/config.json"), &c));
-    CHECK(c.position_offset == 5 && c.max_positions == 19);
-    folder_remove();
-    values_end(&ctx);
-}
-
 static void weights_may_be_sharded(void)
 {
     fv_ctx *ctx = values_begin();
@@ -463,6 +372,17 @@ static void generation_settings_are_read(void)
 }
 
 /* ---- refusals ------------------------------------------------------------------------------- */
+
+static void check_refused(fv_ctx *ctx, fv_status status, const char *text)
+{
+    fv_model *model = NULL;
+    const fv_status got = fv_model_open(ctx, folder_path("model"), &model);
+    CHECK_EQ(got, status);
+    CHECK(model == NULL);
+    if (!strstr(fv_ctx_message(ctx), text))
+        test_failed(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", fv_ctx_message(ctx), text);
+    fv_model_close(&model);
+}
 
 static void wrong_tensors_are_named(void)
 {
@@ -586,9 +506,6 @@ TEST_MAIN(argc, argv)
     RUN(what_config_json_cannot_express_is_refused);
     RUN(our_own_family_is_kept);
     RUN(names_may_be_bare_or_old);
-    RUN(copies_are_ignored);
-    RUN(a_bare_bart_stays_bare);
-    RUN(defaults_are_those_of_transformers);
     RUN(weights_may_be_sharded);
     RUN(short_floats_are_widened);
     RUN(a_mapped_model_answers_alike);

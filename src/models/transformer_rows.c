@@ -141,7 +141,8 @@ fv_tensor *fv_token_rows_visible(fv_ctx *ctx, const fv_token_rows *rows)
 
 /*
  * RoBERTa's rule: the k-th token of a document that is not pad reads row offset + k of the table,
- * k from 0, and pad reads row offset - 1, which learns nothing. Positions of the caller's own stay as they are.
+ * k from 0, and pad reads row offset - 1, which learns nothing. Positions of the caller's own stay
+ * as they are.
  */
 static fv_tensor *rows_without_pad(fv_ctx *ctx, const fv_transformer *m, const fv_token_rows *rows)
 {
