@@ -100,6 +100,39 @@ static void copies_are_ignored(void)
     values_end(&ctx);
 }
 
+/* Without tying, the bias beside the output matrix counts; older files hold only the other one. */
+static void an_untied_bias_is_its_own(void)
+{
+    static const change both = {.zeros = {"lm_head.decoder.weight", "lm_head.decoder.bias"},
+                                .shape = {{41, 16}, {41, 0}}},
+                        older = {.zeros = {"lm_head.decoder.weight"}, .shape = {{41, 16}}},
+                        more = {.zeros = {"lm_head.decoder.weight", "lm_head.other"},
+                                .shape = {{41, 16}, {41, 0}}};
+    fv_ctx *ctx = values_begin();
+    fv_model *model = NULL;
+    folder_make();
+    folder_sub("model");
+    write_config("roberta", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false");
+    for (int i = 0; i < 2; i++) {
+        double largest = NAN;
+        write_weights(ctx, "roberta", i ? &older : &both);
+        CHECK_OK(ctx, fv_model_open(ctx, folder_path("model"), &model));
+        fv_tensor *bias =
+            model ? fv_params_find(fv_model_params(model), "lm_head.decoder.bias") : NULL;
+        CHECK(bias != NULL);
+        if (bias)
+            CHECK_OK(ctx,
+                     fv_tensor_item(ctx, fv_max(ctx, fv_abs(ctx, bias), 0, NULL, false), &largest));
+        CHECK(i ? largest > 0.01 : largest == 0);
+        fv_model_close(&model);
+    }
+    write_weights(ctx, "roberta", &more);
+    CHECK_EQ(fv_model_open(ctx, folder_path("model"), &model), FV_ERR_FORMAT);
+    CHECK(strstr(fv_ctx_message(ctx), "'lm_head.other' does not belong") != NULL);
+    folder_remove();
+    values_end(&ctx);
+}
+
 /* The bare model of an encoder-decoder has neither the prefix nor a bias of the logits, and stays
  * bare. */
 static void bare_models_stay_bare(void)
@@ -151,6 +184,7 @@ TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(copies_are_ignored);
+    RUN(an_untied_bias_is_its_own);
     RUN(bare_models_stay_bare);
     RUN(defaults_are_those_of_transformers);
     return TEST_END();

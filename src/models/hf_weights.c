@@ -56,22 +56,23 @@ static const fv_file_entry *find(const fv_safetensors *file, const fv_family_nam
         if (!entry && old_norm(spelt[i], old)) entry = fv_safetensors_find(file, old);
         if (entry) return entry;
     }
-    return NULL;
+    /* Before version 5 of transformers, the two biases were one also where nothing else was tied.
+     */
+    const bool untied = family->untied_bias && strcmp(name, family->untied_bias) == 0;
+    return untied ? fv_safetensors_find(file, family->logits_bias) : NULL;
 }
 
 /* Copies of tied matrices, masks: what older files hold beside the weights. */
 static bool is_spare(const fv_transformer_config *cfg, const fv_family_names *family,
                      const char *name)
 {
-    static const char *const always[] = {".attn.bias",
-                                         ".attn.masked_bias",
-                                         "embeddings.position_ids",
-                                         "cls.predictions.decoder.bias",
-                                         "lm_head.decoder.bias",
-                                         "rotary_emb.inv_freq",
+    static const char *const always[] = {".attn.bias", ".attn.masked_bias",
+                                         "embeddings.position_ids", "rotary_emb.inv_freq",
                                          "layer.1.EncDecAttention.relative_attention_bias.weight"};
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
         if (ends_with(name, always[i])) return true;
+    const char *other = cfg->tied ? family->untied_bias : family->logits_bias;
+    if (family->untied_bias && strcmp(name, other) == 0) return true;
     const size_t n = family->logits ? strlen(family->logits) : 0;
     if (cfg->tied && n > 0 && strncmp(name, family->logits, n) == 0 &&
         strcmp(name + n, ".weight") == 0)
@@ -117,8 +118,11 @@ static bool is_used(const fv_safetensors *file, const fv_params *plan,
     char now[NAME_BYTES], full[NAME_BYTES];
     const char *name = new_norm(entry->name, now) ? now : entry->name;
     snprintf(full, sizeof full, "%s%.400s", family->prefix ? family->prefix : "", name);
-    return (fv_params_find(plan, name) && find(file, family, name) == entry) ||
-           (fv_params_find(plan, full) && find(file, family, full) == entry);
+    const char *const spelt[] = {name, full, family->untied_bias};
+    for (size_t i = 0; i < sizeof spelt / sizeof *spelt; i++)
+        if (spelt[i] && fv_params_find(plan, spelt[i]) && find(file, family, spelt[i]) == entry)
+            return true;
+    return false;
 }
 
 /* A tensor of the file that belongs to no parameter may be the missing one under another name. */
@@ -154,9 +158,8 @@ static fv_status check(const fv_safetensors *file, const fv_transformer_config *
     size_t spare = fv_safetensors_count(file) - (size_t)fv_params_count(plan);
     for (size_t i = 0; spare > 0 && i < fv_safetensors_count(file); i++) {
         const fv_file_entry *entry = fv_safetensors_entry(file, i);
-        const bool known = is_spare(cfg, family, entry->name);
-        if (!known && is_used(file, plan, family, entry)) continue;
-        FV_RETURN_IF(!known, ctx, FV_ERR_FORMAT,
+        if (is_used(file, plan, family, entry)) continue;
+        FV_RETURN_IF(!is_spare(cfg, family, entry->name), ctx, FV_ERR_FORMAT,
                      "%.60s: tensor '%.70s' does not belong to a %s model of these settings",
                      fv_safetensors_shard_path(file, 0), entry->name, family->model_type);
         spare--;

@@ -461,8 +461,9 @@ static fv_status create_logits(fv_transformer *m, const fv_family_names *n)
     if (c->logits_bias) {
         const int64_t shape[2] = {1, rows};
         const int skip = n->logits_bias_row ? 0 : 1;
-        m->logits_bias = fv_nn_weight(m->params, "", n->logits_bias, 2 - skip, shape + skip,
-                                      fv_init_constant(0));
+        const char *name = c->tied || !n->untied_bias ? n->logits_bias : n->untied_bias;
+        m->logits_bias =
+            fv_nn_weight(m->params, "", name, 2 - skip, shape + skip, fv_init_constant(0));
     }
     if (!c->mlm_head) return m->ctx->error;
     FV_TRY(fv_dense_create(m->params, n->words_dense, c->width, c->width, c->bias, c->init_std,

@@ -32,6 +32,7 @@ typedef struct fv_family_names {
     fv_side_names encoder, decoder;
     const char *logits;      /* the output matrix where it is not tied */
     const char *logits_bias; /* the whole name */
+    const char *untied_bias; /* the same where the output matrix is not tied; NULL: logits_bias */
     bool logits_bias_row;    /* its shape is [1, vocabulary] */
     bool transposed;         /* files hold the blocks' matrices as [in, out] */
     bool pad_learns;         /* the embedding of the padding token gets a gradient */

@@ -55,10 +55,10 @@
     {                                                                                              \
         .model_type = type, .class_name = class, .prefix = "roberta.",                             \
         .encoder = BERT_STACK("roberta"), .logits = "lm_head.decoder",                             \
-        .logits_bias = "lm_head.bias", .words_dense = "lm_head.dense",                             \
-        .words_norm = "lm_head.layer_norm", .pooler = "roberta.pooler.dense",                      \
-        .spans = "qa_outputs", .labels = "classifier", .labels_dense = "classifier.dense",         \
-        .labels_out = "classifier.out_proj"                                                        \
+        .logits_bias = "lm_head.bias", .untied_bias = "lm_head.decoder.bias",                      \
+        .words_dense = "lm_head.dense", .words_norm = "lm_head.layer_norm",                        \
+        .pooler = "roberta.pooler.dense", .spans = "qa_outputs", .labels = "classifier",           \
+        .labels_dense = "classifier.dense", .labels_out = "classifier.out_proj"                    \
     }
 
 #define T5_HEADS(part)                                                                             \
@@ -117,6 +117,7 @@ static const fv_family_names families[FV_FAMILY_COUNT] = {
                         .encoder = BERT_STACK("bert"),
                         .logits = "cls.predictions.decoder",
                         .logits_bias = "cls.predictions.bias",
+                        .untied_bias = "cls.predictions.decoder.bias",
                         .words_dense = "cls.predictions.transform.dense",
                         .words_norm = "cls.predictions.transform.LayerNorm",
                         .pooler = "bert.pooler.dense",
