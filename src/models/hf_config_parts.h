@@ -2,9 +2,10 @@
  * What the tables of hf_fields.c cannot express, one pair of functions for each family: values that
  * follow from others, settings that are not supported, heads.
  *
- *     hf_config_special.c  GPT-2, T5, Llama, the list of families, shared helpers
+ *     hf_config_special.c  GPT-2, T5, the list of families, shared helpers
  *     hf_config_bert.c     BERT, DistilBERT, RoBERTa
  *     hf_config_bart.c     Marian, BART
+ *     hf_config_llama.c    Llama
  */
 #ifndef FV_MODELS_HF_CONFIG_PARTS_H
 #define FV_MODELS_HF_CONFIG_PARTS_H
@@ -30,5 +31,7 @@ fv_status fv_hf_read_marian(const fv_doc *doc, fv_transformer_config *c);
 void fv_hf_write_marian(fv_json_writer *w, const fv_transformer_config *c);
 fv_status fv_hf_read_bart(const fv_doc *doc, fv_transformer_config *c);
 void fv_hf_write_bart(fv_json_writer *w, const fv_transformer_config *c);
+fv_status fv_hf_read_llama(const fv_doc *doc, fv_transformer_config *c);
+void fv_hf_write_llama(fv_json_writer *w, const fv_transformer_config *c);
 
 #endif
