@@ -157,6 +157,8 @@ static double act64(fv_act act, double x)
         return tanh(x);
     case FV_ACT_SIGMOID:
         return 1 / (1 + exp(-x));
+    case FV_ACT_QUICK_GELU:
+        return x / (1 + exp(-1.702 * x));
     default:
         return x;
     }

@@ -172,6 +172,9 @@ static fv_tensor *by_steps(fv_ctx *ctx, fv_tensor *x, fv_tensor *w, fv_tensor *b
     case FV_ACT_SIGMOID:
         y = fv_sigmoid(ctx, y);
         break;
+    case FV_ACT_QUICK_GELU:
+        y = fv_quick_gelu(ctx, y);
+        break;
     default:
         break;
     }

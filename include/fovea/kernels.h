@@ -56,6 +56,7 @@ typedef enum fv_act {
     FV_ACT_SILU,
     FV_ACT_TANH,
     FV_ACT_SIGMOID,
+    FV_ACT_QUICK_GELU,
     FV_ACT_COUNT
 } fv_act;
 

@@ -67,6 +67,7 @@ FV_API fv_tensor *fv_leaky_relu(fv_ctx *ctx, fv_tensor *x, double slope);
 FV_API fv_tensor *fv_gelu(fv_ctx *ctx, fv_tensor *x);      /* x Phi(x) */
 FV_API fv_tensor *fv_gelu_tanh(fv_ctx *ctx, fv_tensor *x); /* the tanh approximation */
 FV_API fv_tensor *fv_silu(fv_ctx *ctx, fv_tensor *x);
+FV_API fv_tensor *fv_quick_gelu(fv_ctx *ctx, fv_tensor *x); /* x sigmoid(1.702 x) */
 FV_API fv_tensor *fv_softplus(fv_ctx *ctx, fv_tensor *x);
 
 /* ---- choice ----------------------------------------------------------------------- */

@@ -223,11 +223,18 @@ static const struct {
     const char *name;
     fv_act act;
 } acts[] = {
-    {"relu", FV_ACT_RELU},          {"gelu", FV_ACT_GELU},
-    {"gelu_new", FV_ACT_GELU_TANH}, {"silu", FV_ACT_SILU},
-    {"tanh", FV_ACT_TANH},          {"sigmoid", FV_ACT_SIGMOID},
-    {"swish", FV_ACT_SILU},         {"gelu_pytorch_tanh", FV_ACT_GELU_TANH},
-    {"gelu_python", FV_ACT_GELU},   {"gelu_fast", FV_ACT_GELU_TANH},
+    {"relu", FV_ACT_RELU},
+    {"gelu", FV_ACT_GELU},
+    {"gelu_new", FV_ACT_GELU_TANH},
+    {"silu", FV_ACT_SILU},
+    {"tanh", FV_ACT_TANH},
+    {"sigmoid", FV_ACT_SIGMOID},
+    {"swish", FV_ACT_SILU},
+    {"gelu_pytorch_tanh", FV_ACT_GELU_TANH},
+    {"gelu_python", FV_ACT_GELU},
+    {"gelu_fast", FV_ACT_GELU_TANH},
+    {"quick_gelu", FV_ACT_QUICK_GELU},
+    {"gelu_python_tanh", FV_ACT_GELU_TANH},
     {"linear", FV_ACT_NONE},
 };
 enum { ACTS = (int)(sizeof acts / sizeof *acts) };

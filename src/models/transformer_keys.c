@@ -23,7 +23,7 @@ static const fv_key keys[] = {
     {"transformer.kv_heads", FV_KEY_INT, "-1", -1, 65536, NULL, "keys and values in groups"},
     {"transformer.hidden", FV_KEY_INT, "-1", -1, WIDE, NULL, "units of the feed-forward layers"},
     {"transformer.length", FV_KEY_INT, "-1", -1, WIDE, NULL, "longest sequence"},
-    {"transformer.act", FV_KEY_CHOICE, "family", 0, 0, "family|relu|gelu|gelu_tanh|silu",
+    {"transformer.act", FV_KEY_CHOICE, "family", 0, 0, "family|relu|gelu|gelu_tanh|silu|quick_gelu",
      "of the feed-forward layers"},
     {"transformer.order", FV_KEY_CHOICE, "family", 0, 0, "family|pre|post",
      "norms before each sublayer, or after the residual sum"},
@@ -56,8 +56,8 @@ fv_key_table fv_transformer_keys(void) { return (fv_key_table){keys, sizeof keys
 
 void fv_transformer_config_from(const fv_recipe *recipe, fv_transformer_config *cfg)
 {
-    static const fv_act acts[] = {FV_ACT_NONE, FV_ACT_RELU, FV_ACT_GELU, FV_ACT_GELU_TANH,
-                                  FV_ACT_SILU};
+    static const fv_act acts[] = {FV_ACT_NONE,      FV_ACT_RELU, FV_ACT_GELU,
+                                  FV_ACT_GELU_TANH, FV_ACT_SILU, FV_ACT_QUICK_GELU};
     fv_transformer_config_init(cfg, sizeof *cfg,
                                (fv_family)fv_recipe_choice(recipe, "transformer.family"));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

@@ -63,6 +63,8 @@ static act_info info_of(fv_act act)
         return (act_info){FV_UNARY_GELU, false};
     case FV_ACT_GELU_TANH:
         return (act_info){FV_UNARY_GELU_TANH, false};
+    case FV_ACT_QUICK_GELU:
+        return (act_info){FV_UNARY_QUICK_GELU, false};
     default:
         return (act_info){FV_UNARY_SILU, false};
     }
@@ -211,7 +213,8 @@ static void backward(fv_op_back *back)
 static const linear_params plain = {.act = FV_ACT_NONE}, relu = {.act = FV_ACT_RELU},
                            gelu = {.act = FV_ACT_GELU}, gelu_tanh = {.act = FV_ACT_GELU_TANH},
                            silu = {.act = FV_ACT_SILU}, tanh_act = {.act = FV_ACT_TANH},
-                           sigmoid = {.act = FV_ACT_SIGMOID};
+                           sigmoid = {.act = FV_ACT_SIGMOID},
+                           quick_gelu = {.act = FV_ACT_QUICK_GELU};
 
 static const fv_op_case cases[] = {
     {.name = "rows",
@@ -245,6 +248,10 @@ static const fv_op_case cases[] = {
      .in = {FV_IN(NORMAL, 2, 4), FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 3), FV_IN(NORMAL, 2, 3)}},
     {.name = "sigmoid",
      .params = &sigmoid,
+     .n_in = 4,
+     .in = {FV_IN(NORMAL, 2, 4), FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 3), FV_IN_NONE}},
+    {.name = "quick_gelu",
+     .params = &quick_gelu,
      .n_in = 4,
      .in = {FV_IN(NORMAL, 2, 4), FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 3), FV_IN_NONE}},
     {.name = "no rows",

@@ -15,6 +15,7 @@
 #define FV_TWO_OVER_SQRT_PI 1.12837916709551257390 /* 2/sqrt(pi) */
 #define FV_GELU_C0          0.79788456080286535588 /* sqrt(2/pi) */
 #define FV_GELU_C1          0.03567740813630012550 /* 0.044715 sqrt(2/pi) */
+#define FV_QUICK_GELU       1.702
 #define FV_GELU_C1_X3       0.10703222440890037650 /* 3 x the above */
 
 /* NaN stays NaN and -0 stays -0: the maximum of (0, x) that returns x unless 0 is greater. */
@@ -32,6 +33,18 @@ static inline real real_silu_grad(const fv_exec *exec, real x)
     (void)exec;
     const real s = real_sigmoid(x);
     return s * (FV_TERM(exec, 0, (real)1, 0) + FV_TERM(exec, 1, x * (1 - s), 0));
+}
+
+/* x / (1 + e^(-1.702 x)) */
+static inline real real_quick_gelu(real x)
+{
+    return x / (1 + real_exp(-((real)FV_QUICK_GELU * x)));
+}
+
+/* s (1 + 1.702 x (1 - s)), s = sigmoid(1.702 x) */
+static inline real real_quick_gelu_grad(const fv_exec *exec, real x)
+{
+    return real_silu_grad(exec, (real)FV_QUICK_GELU * x);
 }
 
 /* max(x, 0) + log1p(e^-|x|) */

@@ -26,6 +26,8 @@ static real activate(fv_act act, real x)
         return real_tanh(x);
     case FV_ACT_SIGMOID:
         return real_sigmoid(x);
+    case FV_ACT_QUICK_GELU:
+        return real_quick_gelu(x);
     default:
         return x;
     }

@@ -18,6 +18,8 @@ FV_INLINE vf activate(const fv_act act, vf x)
         return v_tanh(x);
     case FV_ACT_SIGMOID:
         return v_sigmoid(x);
+    case FV_ACT_QUICK_GELU:
+        return v_quick_gelu(x);
     default:
         return x;
     }
@@ -53,6 +55,7 @@ void fv_gemm_apply_epilogue(const fv_epilogue *f, const float *sum, int64_t sum_
         CASE(FV_ACT_SILU);
         CASE(FV_ACT_TANH);
         CASE(FV_ACT_SIGMOID);
+        CASE(FV_ACT_QUICK_GELU);
     default:
         epilogue_rows(FV_ACT_NONE, f, sum, sum_row, c, c_row, rows, cols);
 #undef CASE

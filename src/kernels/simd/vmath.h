@@ -260,6 +260,17 @@ V_INLINE vf v_silu_grad(const fv_exec *exec, vf x)
                           FV_TERM(exec, 1, v_mul(x, v_sub(one, s)), v_zero())));
 }
 
+V_INLINE vf v_quick_gelu(vf x)
+{
+    const vf u = v_mul(v_set((float)FV_QUICK_GELU), x);
+    return v_div(x, v_add(v_set(1.0f), v_exp(v_neg(u))));
+}
+
+V_INLINE vf v_quick_gelu_grad(const fv_exec *exec, vf x)
+{
+    return v_silu_grad(exec, v_mul(v_set((float)FV_QUICK_GELU), x));
+}
+
 V_INLINE vf v_softplus(vf x) { return v_add(v_relu(x), v_log1p(v_exp(v_neg(v_abs(x))))); }
 
 V_INLINE void v_gelu_many(vf *x, int many)
