@@ -84,9 +84,13 @@ static void steps_equal_the_whole(void)
     VARIANT("rotary", cfg.rotary.width = 4);
     VARIANT("ALiBi", cfg.alibi = true);
     VARIANT("window", cfg.attention.rule.left = 2);
-    VARIANT("buckets", cfg.relative = (fv_relative){FV_RELATIVE_T5, 8, 4, false});
+    VARIANT("buckets", cfg.relative = (fv_relative){FV_RELATIVE_T5, 8, 4, false, false});
     VARIANT("vectors", cfg.relative = (fv_relative){.max_distance = 2};
             cfg.relative_vectors = true);
+    VARIANT("vectors for keys and queries", cfg.relative = (fv_relative){.max_distance = 2};
+            cfg.relative.reversed = cfg.relative_vectors = true;
+            cfg.relative_no_values = cfg.relative_queries = true);
+    VARIANT("norms of q and k", cfg.qk_norm = true; cfg.qk_norm_eps = 1e-6; cfg.rotary.width = 4);
     VARIANT("general", cfg.attention.score = FV_ATTENTION_GENERAL);
     VARIANT("additive", cfg.attention.score = FV_ATTENTION_ADDITIVE);
     VARIANT("cosine", cfg.attention.score = FV_ATTENTION_COSINE);
@@ -278,7 +282,8 @@ static void refusals(void)
     REFUSE(cfg.d_k = INT64_MAX, "widths");
     REFUSE(cfg.fused_qkv = true; cfg.width_k = 9, "one width");
     REFUSE(cfg.rotary.width = 6, "rotary");
-    REFUSE(cfg.relative = ((fv_relative){FV_RELATIVE_T5, 3, 0, false}), "relative positions");
+    REFUSE(cfg.relative = ((fv_relative){FV_RELATIVE_T5, 3, 0, false, false}),
+           "relative positions");
     REFUSE(cfg.relative_vectors = true; cfg.attention.score = FV_ATTENTION_ADDITIVE, "vectors");
     REFUSE(cfg.attention.score = FV_ATTENTION_LOCATION, "location_keys");
 #undef REFUSE

@@ -159,6 +159,15 @@ static const change t5_left_16_40[] = {
     {-600, 15}, {-32, 14}, {-26, 13}, {-21, 12}, {-17, 11}, {-14, 10}, {-11, 9}, {-9, 8},  {-7, 7},
     {-6, 6},    {-5, 5},   {-4, 4},   {-3, 3},   {-2, 2},   {-1, 1},   {0, 0},   {601, -1}};
 
+/* Beyond distance 28 the formula leaves the table: row 0 stands there. */
+static const change t5_left_32_9[] = {
+    {-600, 0}, {-28, 1},  {-27, 2},  {-26, 3},  {-25, 4},  {-24, 5},  {-23, 6},  {-22, 8},
+    {-21, 9},  {-20, 10}, {-19, 12}, {-18, 13}, {-17, 15}, {-16, 16}, {-15, 15}, {-14, 14},
+    {-13, 13}, {-12, 12}, {-11, 11}, {-10, 10}, {-9, 9},   {-8, 8},   {-7, 7},   {-6, 6},
+    {-5, 5},   {-4, 4},   {-3, 3},   {-2, 2},   {-1, 1},   {0, 0},    {601, -1}};
+/* max_distance is the first that is not exact: the formula is 0 / 0. */
+static const change t5_left_8_4[] = {{-600, 7}, {-3, 3}, {-2, 2}, {-1, 1}, {0, 0}, {601, -1}};
+
 static void check_buckets(fv_ctx *ctx, fv_relative r, const change *expected)
 {
     enum { REACH = 600 };
@@ -192,8 +201,12 @@ static void t5_buckets(void)
         fv_relative_rows(&(fv_relative){.kind = FV_RELATIVE_T5, .buckets = 1, .max_distance = 9}),
         0);
     CHECK_EQ(
-        fv_relative_rows(&(fv_relative){.kind = FV_RELATIVE_T5, .buckets = 32, .max_distance = 9}),
+        fv_relative_rows(&(fv_relative){.kind = FV_RELATIVE_T5, .buckets = 32, .max_distance = 0}),
         0);
+    check_buckets(ctx, (fv_relative){.kind = FV_RELATIVE_T5, .buckets = 32, .max_distance = 9},
+                  t5_left_32_9);
+    check_buckets(ctx, (fv_relative){.kind = FV_RELATIVE_T5, .buckets = 8, .max_distance = 4},
+                  t5_left_8_4);
     CHECK_EQ(fv_relative_rows(&(fv_relative){.kind = (fv_relative_kind)9, .max_distance = 9}), 0);
     CHECK(!fv_tensor_valid(fv_relative_index(ctx, &(fv_relative){.max_distance = -1}, 0, 2, 2)));
     CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "max_distance -1");

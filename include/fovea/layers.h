@@ -108,6 +108,23 @@ FV_API fv_tensor *fv_positions_apply(fv_ctx *ctx, fv_tensor *x, fv_tensor *table
 
 /* ---- rotary ------------------------------------------------------------------------ */
 
+/* Scalings of Hugging Face's rope_scaling that need more than one number. */
+typedef enum fv_rotary_scaling {
+    FV_ROTARY_SCALING_NONE,
+    /* Pair m is rotated by (1 - r) f + r f / factor; r rises from 0 to 1 between the pair that
+     * makes high_freq turns within `original` positions ("beta_fast") and the one that makes
+     * low_freq
+     * ("beta_slow"). */
+    FV_ROTARY_SCALING_YARN,
+    /* In a sequence of n > original positions the base is multiplied by
+     * (factor n / original - (factor - 1))^(width / (width - 2)). */
+    FV_ROTARY_SCALING_DYNAMIC,
+    /* The frequency of pair m is divided by short_factors[m]; in a sequence of more than `original`
+     * positions by long_factors[m]. */
+    FV_ROTARY_SCALING_LONGROPE,
+    FV_ROTARY_SCALING_COUNT
+} fv_rotary_scaling;
+
 typedef struct fv_rotary_config {
     size_t struct_size;
     int64_t width;  /* columns that are rotated, even */
@@ -119,12 +136,18 @@ typedef struct fv_rotary_config {
      */
     double linear_factor;
     double llama3_factor, low_freq, high_freq, original;
+    fv_rotary_scaling scaling; /* [none] */
+    bool fractional;         /* yarn: r rises between fractions of pairs, not whole ones [false] */
+    double factor;           /* of yarn and dynamic [0] */
+    double attention_factor; /* of cosines and sines; 0 means 1 [0] */
+    const double *short_factors, *long_factors; /* longrope: [width / 2] [NULL] */
     uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_rotary_config;
 
 FV_API void fv_rotary_config_init(fv_rotary_config *cfg, size_t struct_size, int64_t width);
 
-/* [2, n, width / 2]: cosines, then sines, for positions first .. first + n - 1. */
+/* [2, n, width / 2]: cosines, then sines, for positions first .. first + n - 1, the last ones of a
+ * sequence. Errors: ARGUMENT. */
 FV_API fv_tensor *fv_rotary_table(fv_ctx *ctx, fv_dtype dtype, const fv_rotary_config *cfg,
                                   int64_t first, int64_t n);
 
@@ -132,7 +155,7 @@ FV_API fv_tensor *fv_rotary_table(fv_ctx *ctx, fv_dtype dtype, const fv_rotary_c
 
 typedef enum fv_relative_kind {
     FV_RELATIVE_CLIPPED, /* row clip(j - p, -max_distance, max_distance) + max_distance of 2
-                            max_distance + 1 */
+                            max_distance + 1; with `reversed` clip(p - j, ...) */
     FV_RELATIVE_T5       /* T5's buckets: near distances one by one, far ones by logarithm up to
                             `max_distance`; bidirectional: left and right differ, else j > p counts as 0
                           */
@@ -142,6 +165,7 @@ typedef struct fv_relative {
     fv_relative_kind kind;
     int64_t max_distance, buckets; /* buckets: T5 only, at least 4 */
     bool bidirectional;            /* T5 only */
+    bool reversed; /* clipped only: the first row is the farthest key to the right */
 } fv_relative;
 
 /* Rows of the tables below; 0 if the settings are out of range. */
@@ -210,6 +234,7 @@ FV_API FV_MUST_USE fv_status fv_embedding_create(fv_params *params, const char *
  * parameters that the layer creates must be set. */
 typedef struct fv_mha_names {
     const char *q, *k, *v, *qkv, *out;
+    const char *q_norm, *k_norm, *relative_keys;
 } fv_mha_names;
 
 typedef struct fv_feed_forward_names {
@@ -239,9 +264,15 @@ typedef struct fv_mha_config {
     fv_relative relative;  /* max_distance 0: none. A bias per head of the layer's own ... [none] */
     bool relative_vectors; /* ... or Shaw's vectors for keys and values [false] */
     bool alibi;            /* [false] */
+    bool relative_no_values; /* relative_vectors: none for values, as in BERT's relative_key [false]
+                              */
+    bool relative_queries;   /* relative_vectors: the same vectors are added to queries too, as in
+                                BERT's relative_key_query; needs kv_heads = heads [false] */
+    bool qk_norm;            /* RMS norms of each head's q and k, before they are rotated [false] */
     double init_std, init_std_out; /* of the projections in, and out (0 means init_std) [0, 0] */
     const fv_mha_names *names;     /* constants of the program; NULL: the default names [NULL] */
-    uint64_t reserved[4]; /* zero; new settings take their place here (docs/architecture.md) */
+    double qk_norm_eps;            /* [0] */
+    uint64_t reserved[3]; /* zero; new settings take their place here (docs/architecture.md) */
 } fv_mha_config;
 
 /* d_k is width / heads; set d_k = width for full-width heads. */
@@ -255,13 +286,15 @@ FV_API void fv_mha_config_init(fv_mha_config *cfg, size_t struct_size, int64_t w
  * d_k], location [heads, location_keys, d_k]), score.strength (cosine: beta, [heads], initially 1),
  * centre.weight [d_k, d_k] and centre.vector [d_k] (local-p; for the scores see fovea/attention.h),
  * relative.bias [rows, heads],
- * relative.keys [rows, d_k], relative.values [rows, d_v].
+ * relative.keys [rows, d_k], relative.values [rows, d_v]. qk_norm: q_norm.weight and k_norm.weight
+ * [d_k].
  */
 typedef struct fv_mha {
     fv_mha_config cfg; /* complete: defaults filled in */
     fv_dense q, k, v, qkv, out;
     fv_tensor *score, *beta, *centre, *centre_vector;
     fv_tensor *relative_bias, *relative_keys, *relative_values;
+    fv_norm_layer q_norm, k_norm; /* weight NULL: none */
 } fv_mha;
 
 FV_API FV_MUST_USE fv_status fv_mha_create(fv_params *params, const char *prefix,
@@ -282,6 +315,9 @@ typedef struct fv_mha_input {
     fv_tensor *rotary_table, *key_rotary_table;
     fv_tensor *bias, *visible, *blocks, *key_lengths; /* as in fv_attention_input */
     fv_tensor *q_begin, *k_begin;                     /* varlen documents, batch 1: likewise */
+    /* u8 [batch, 1, n_q, n_k]: what layers with a window (rule.left) see in place of it and of
+     * `visible`, where the queries of a batch are at different positions; others ignore it. */
+    fv_tensor *window_visible;
     fv_tensor *residual; /* [batch, n_q, width_out], added to the result; or NULL */
     /* Called with x's own keys and values [batch, kv_heads, n, d] before they are used; may replace
      * them, for example with those of a cache that it has appended them to. May be NULL. */
@@ -391,7 +427,7 @@ typedef struct fv_block_input {
     fv_tensor *self_k, *self_v; /* self-attention over a cache that already holds x's keys */
     int64_t position, key_position;
     fv_tensor *rotary_table, *key_rotary_table; /* these and the next are of the self-attention */
-    fv_tensor *bias, *visible, *blocks, *key_lengths, *q_begin, *k_begin;
+    fv_tensor *bias, *visible, *blocks, *key_lengths, *q_begin, *k_begin, *window_visible;
     void (*on_keys_values)(void *user, fv_ctx *ctx, fv_tensor **k, fv_tensor **v);
     void *on_keys_values_user;
     bool rotary_table_per_sequence;

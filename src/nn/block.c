@@ -127,6 +127,7 @@ fv_tensor *fv_block_run(fv_ctx *ctx, const fv_block *block, const fv_block_input
                          .key_lengths = in->key_lengths,
                          .q_begin = in->q_begin,
                          .k_begin = in->k_begin,
+                         .window_visible = in->window_visible,
                          .on_keys_values = in->on_keys_values,
                          .on_keys_values_user = in->on_keys_values_user,
                          .rotary_table_per_sequence = in->rotary_table_per_sequence,

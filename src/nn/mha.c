@@ -32,9 +32,11 @@ typedef struct rotation {
     int axis;
 } rotation;
 
-/* [batch, n, heads, d] -> [batch, heads, n, d] */
-static fv_tensor *apply_rotary(fv_ctx *ctx, const fv_mha *heads, fv_tensor *x, rotation by)
+/* Norm and rotation of [batch, n, heads, d] -> [batch, heads, n, d] */
+static fv_tensor *apply_rotary(fv_ctx *ctx, const fv_mha *heads, fv_tensor *x,
+                               const fv_norm_layer *norm, rotation by)
 {
+    if (norm->weight) x = fv_norm_layer_run(ctx, norm, x);
     if (by.angles) x = fv_rotary(ctx, x, by.angles, by.axis, heads->cfg.rotary.pairs);
     return fv_transpose(ctx, x, 1, 2);
 }
@@ -63,14 +65,16 @@ static fv_tensor *project(fv_ctx *ctx, const fv_mha *heads, int which, fv_tensor
 static fv_tensor *split_queries(fv_ctx *ctx, const fv_mha *heads, fv_tensor *projected, rotation by)
 {
     const fv_mha_config *cfg = &heads->cfg;
-    return apply_rotary(ctx, heads, split_heads(ctx, projected, cfg->heads, cfg->d_k), by);
+    return apply_rotary(ctx, heads, split_heads(ctx, projected, cfg->heads, cfg->d_k),
+                        &heads->q_norm, by);
 }
 
 static void split_keys(fv_ctx *ctx, const fv_mha *heads, fv_tensor *k, fv_tensor *v, rotation by,
                        fv_tensor **k_out, fv_tensor **v_out)
 {
     const fv_mha_config *cfg = &heads->cfg;
-    *k_out = apply_rotary(ctx, heads, split_heads(ctx, k, cfg->kv_heads, cfg->d_k), by);
+    *k_out =
+        apply_rotary(ctx, heads, split_heads(ctx, k, cfg->kv_heads, cfg->d_k), &heads->k_norm, by);
     *v_out = fv_transpose(ctx, split_heads(ctx, v, cfg->kv_heads, cfg->d_v), 1, 2);
 }
 
@@ -124,6 +128,16 @@ static fv_tensor *add_bias(fv_ctx *ctx, fv_tensor *a, fv_tensor *b)
     return a ? fv_add(ctx, a, b) : b;
 }
 
+/* k_j . a_r(i,j): Shaw's scores of the keys as queries, so that distances change their sign. */
+static fv_tensor *relative_query_scores(fv_ctx *ctx, const fv_mha *heads, fv_tensor *k,
+                                        int64_t first, int64_t n_q)
+{
+    fv_relative r = heads->cfg.relative;
+    r.reversed = !r.reversed;
+    fv_tensor *scores = fv_relative_key_scores(ctx, k, heads->relative_keys, &r, -first, n_q);
+    return fv_transpose(ctx, scores, 2, 3);
+}
+
 static void add_relative(fv_ctx *ctx, const fv_mha *heads, int64_t first, fv_attention_input *a)
 {
     const fv_relative *r = &heads->cfg.relative;
@@ -135,6 +149,8 @@ static void add_relative(fv_ctx *ctx, const fv_mha *heads, int64_t first, fv_att
     }
     if (heads->relative_keys) {
         fv_tensor *bias = fv_relative_key_scores(ctx, a->q, heads->relative_keys, r, first, n_k);
+        if (heads->cfg.relative_queries)
+            bias = fv_add(ctx, bias, relative_query_scores(ctx, heads, a->k, first, n_q));
         /* Shaw's keys are scaled like the keys they are added to. */
         const double scale = fv_score_scale(&heads->cfg.attention, heads->cfg.d_k);
         a->bias = add_bias(ctx, a->bias, fv_scale(ctx, bias, scale));
@@ -183,7 +199,11 @@ fv_tensor *fv_mha_run(fv_ctx *ctx, const fv_mha *heads, const fv_mha_input *in,
     if (!in->training) how.rule.dropout = 0;
     if (heads->relative_values || in->want_weights) how.want_weights = true;
     how.capture = in->capture;
-    const fv_attention_input a = describe(ctx, heads, in);
+    fv_attention_input a = describe(ctx, heads, in);
+    if (in->window_visible && how.rule.left >= 0) {
+        how.rule.left = -1;
+        a.visible = in->window_visible;
+    }
     fv_tensor *context = fv_attention_run(ctx, &a, &how, &own);
     if (heads->relative_values)
         context =

@@ -70,6 +70,9 @@ fv_status fv_mha_complete(fv_ctx *ctx, const fv_mha_config *given, fv_mha *heads
                  "heads: relative vectors need a dot product, not the %s score", score->name);
     FV_RETURN_IF(score->w.axis[0] == FV_SCORE_SIZE_KEYS && cfg.location_keys < 1, ctx,
                  FV_ERR_ARGUMENT, "heads: the %s score needs location_keys", score->name);
+    FV_RETURN_IF(cfg.relative_queries && cfg.kv_heads != cfg.heads, ctx, FV_ERR_ARGUMENT,
+                 "heads: relative_queries with %lld heads and %lld key heads", (long long)cfg.heads,
+                 (long long)cfg.kv_heads);
     *heads = (fv_mha){.cfg = cfg};
     return FV_OK;
 }
@@ -82,11 +85,28 @@ static fv_status create_dense(fv_params *params, const char *prefix, const char 
     return fv_dense_create(params, full, in, out, bias, init_std, dense);
 }
 
+static const fv_mha_names *names_of(const fv_mha_config *c)
+{
+    static const fv_mha_names ours = {"q_proj",   "k_proj", "v_proj", "qkv_proj",
+                                      "out_proj", "q_norm", "k_norm", "relative.keys"};
+    return c->names ? c->names : &ours;
+}
+
+static fv_status create_norms(fv_params *params, const char *prefix, fv_mha *h)
+{
+    const fv_mha_config *c = &h->cfg;
+    char q[FV_NN_NAME], k[FV_NN_NAME];
+    if (!c->qk_norm) return FV_OK;
+    fv_nn_name(q, prefix, names_of(c)->q_norm);
+    fv_nn_name(k, prefix, names_of(c)->k_norm);
+    FV_TRY(fv_norm_layer_create(params, q, c->d_k, FV_NORM_RMS, false, c->qk_norm_eps, &h->q_norm));
+    return fv_norm_layer_create(params, k, c->d_k, FV_NORM_RMS, false, c->qk_norm_eps, &h->k_norm);
+}
+
 static fv_status create_projections(fv_params *params, const char *prefix, fv_mha *h)
 {
-    static const fv_mha_names ours = {"q_proj", "k_proj", "v_proj", "qkv_proj", "out_proj"};
     const fv_mha_config *c = &h->cfg;
-    const fv_mha_names *n = c->names ? c->names : &ours;
+    const fv_mha_names *n = names_of(c);
     int64_t size[3];
     fv_mha_sizes(c, size);
     if (c->fused_qkv) {
@@ -145,7 +165,9 @@ static void create_attention_weights(fv_params *params, const char *prefix, fv_m
             fv_nn_weight(params, prefix, "relative.bias", 2, (int64_t[]){rows, heads}, tiny);
         return;
     }
-    h->relative_keys = fv_nn_weight(params, prefix, "relative.keys", 2, (int64_t[]){rows, d}, tiny);
+    const char *name = names_of(c)->relative_keys;
+    h->relative_keys = fv_nn_weight(params, prefix, name, 2, (int64_t[]){rows, d}, tiny);
+    if (c->relative_no_values) return;
     h->relative_values =
         fv_nn_weight(params, prefix, "relative.values", 2, (int64_t[]){rows, c->d_v}, tiny);
 }
@@ -157,6 +179,7 @@ fv_status fv_mha_create(fv_params *params, const char *prefix, const fv_mha_conf
     fv_mha made;
     FV_TRY(fv_mha_complete(ctx, cfg, &made));
     FV_TRY(create_projections(params, prefix, &made));
+    FV_TRY(create_norms(params, prefix, &made));
     create_attention_weights(params, prefix, &made);
     if (ctx->error == FV_OK) *heads = made;
     return ctx->error;

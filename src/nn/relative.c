@@ -13,8 +13,7 @@ int64_t fv_relative_rows(const fv_relative *r)
         return r->max_distance >= 0 && r->max_distance < limit ? 2 * r->max_distance + 1 : 0;
     case FV_RELATIVE_T5: {
         const int64_t exact = r->buckets / (r->bidirectional ? 4 : 2);
-        return exact >= 1 && r->buckets < limit && r->max_distance > exact &&
-                       r->max_distance < limit
+        return exact >= 1 && r->buckets < limit && r->max_distance >= 1 && r->max_distance < limit
                    ? r->buckets
                    : 0;
     }
@@ -24,14 +23,21 @@ int64_t fv_relative_rows(const fv_relative *r)
 
 static int64_t clipped_row(const fv_relative *r, int64_t distance)
 {
+    if (r->reversed) distance = -distance;
     const int64_t d = distance < -r->max_distance  ? -r->max_distance
                       : distance > r->max_distance ? r->max_distance
                                                    : distance;
     return d + r->max_distance;
 }
 
-/* In float, because the models that were trained with it computed it so: in double a few distances
- * would fall into a neighbouring bucket. */
+/*
+ * With max_distance below the number of exact buckets, the logarithm is negative and the rows of
+ * far distances fall again, which is what Hugging Face's formula gives; where it leaves the table,
+ * or is 0 / 0 for max_distance = exact, the last or first row is used.
+ *
+ * In float, because the models that were trained with it computed it so: in double a few distances
+ * would fall into a neighbouring bucket.
+ */
 static int64_t t5_row(const fv_relative *r, int64_t distance)
 {
     int64_t row = 0, buckets = r->buckets;
@@ -44,10 +50,11 @@ static int64_t t5_row(const fv_relative *r, int64_t distance)
     }
     const int64_t exact = buckets / 2;
     if (distance < exact) return row + distance;
+    if (r->max_distance == exact) return row + buckets - 1;
     const float span = (float)log((double)r->max_distance / (double)exact);
     const float share = logf((float)distance / (float)exact) / span;
     const int64_t far = exact + (int64_t)(share * (float)(buckets - exact));
-    return row + (far < buckets - 1 ? far : buckets - 1);
+    return row + (far < 0 ? 0 : far < buckets - 1 ? far : buckets - 1);
 }
 
 fv_tensor *fv_relative_index(fv_ctx *ctx, const fv_relative *r, int64_t q_offset, int64_t n_q,

@@ -74,6 +74,25 @@ static fv_tensor *cross_heads(fv_ctx *ctx, int n_in, fv_tensor *const *in, const
     return fv_mha_run(ctx, &h, &(fv_mha_input){.x = in[0], .keys = in[1], .position = 1}, NULL);
 }
 
+/* x, one matrix for q, k and v, w_out, norms of q and k, vectors of distances for keys and queries.
+ */
+static fv_tensor *normed_heads(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params)
+{
+    (void)n_in, (void)params;
+    fv_mha_config cfg;
+    fv_mha_config_init(&cfg, sizeof cfg, fv_tensor_size(in[0], -1), 2);
+    cfg.qk_norm = true;
+    cfg.relative = (fv_relative){.kind = FV_RELATIVE_CLIPPED, .max_distance = 1, .reversed = true};
+    cfg.relative_vectors = cfg.relative_no_values = cfg.relative_queries = true;
+    fv_mha h = heads_of(ctx, &cfg);
+    h.q.weight = h.k.weight = h.v.weight = in[1];
+    h.out.weight = in[2];
+    h.q_norm = (fv_norm_layer){.kind = FV_NORM_RMS, .eps = 0.1, .weight = in[3]};
+    h.k_norm = (fv_norm_layer){.kind = FV_NORM_RMS, .eps = 0.1, .weight = in[4]};
+    h.relative_keys = in[5];
+    return fv_mha_run(ctx, &h, &(fv_mha_input){.x = in[0]}, NULL);
+}
+
 static const fv_op_case free_cases[] = {
     {.name = "free sizes, grouped, rotary, causal, dropout",
      .n_in = 7,
@@ -92,12 +111,20 @@ static const fv_op_case cross_cases[] = {
      .in = {FV_IN(NORMAL, 2, 3, 4), FV_IN(NORMAL, 2, 4, 4), FV_IN(NORMAL, 4, 4),
             FV_IN(NORMAL, 4, 4), FV_IN(POSITIVE, 2), FV_IN(NORMAL, 4, 2)}},
 };
+static const fv_op_case normed_cases[] = {
+    {.name = "norms of q and k, vectors for keys and queries",
+     .n_in = 6,
+     .in = {FV_IN(NORMAL, 2, 3, 4), FV_IN(NORMAL, 4, 4), FV_IN(NORMAL, 4, 4), FV_IN(NORMAL, 2),
+            FV_IN(NORMAL, 2), FV_IN(NORMAL, 3, 2)}},
+};
 const fv_op_desc compound_free_heads =
     COMPOUND(6, "free heads", "multi-head attention", free_heads, free_cases);
 const fv_op_desc compound_fused_heads =
     COMPOUND(7, "fused QKV heads", "multi-head attention", fused_heads, fused_cases);
 const fv_op_desc compound_cross_heads =
     COMPOUND(8, "cross heads", "multi-head attention", cross_heads, cross_cases);
+const fv_op_desc compound_normed_heads =
+    COMPOUND(13, "normed heads", "multi-head attention", normed_heads, normed_cases);
 
 /* ---- blocks ------------------------------------------------------------------------- */
 
