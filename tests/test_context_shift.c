@@ -37,6 +37,11 @@ static world open_world(fv_family family, fv_position_kind positions, int64_t co
     cfg.init_std = 0.5; /* so that the logits differ clearly */
     cfg.bos = BOS;
     cfg.eos = -1;
+    if (family == FV_FAMILY_QWEN3) {
+        cfg.kv_heads = 1;
+        cfg.window = 5;
+        cfg.full_layers[0] = 1;
+    }
     CHECK_EQ(fv_ctx_create(NULL, &w.ctx), FV_OK);
     CHECK_OK(w.ctx, fv_params_create(w.ctx, &w.params));
     CHECK_OK(w.ctx, fv_transformer_create(w.params, &cfg, &w.model));
@@ -47,8 +52,10 @@ static world open_world(fv_family family, fv_position_kind positions, int64_t co
     return w;
 }
 
+/* 0: learned positions, 1: rotary ones, 2: and a window in the second layer. */
 static world open_decoder(int rotary)
 {
+    if (rotary == 2) return open_world(FV_FAMILY_QWEN3, FV_POSITION_ROTARY, CONTEXT);
     return rotary ? open_world(FV_FAMILY_LLAMA, FV_POSITION_ROTARY, CONTEXT)
                   : open_world(FV_FAMILY_GPT2, FV_POSITION_LEARNED, CONTEXT);
 }
@@ -165,10 +172,10 @@ static fv_generate_config config_of_mode(int mode)
     return cfg;
 }
 
-/* Greedy, sampling and beam search; learned and rotary positions. */
+/* Greedy, sampling and beam search; learned and rotary positions, windows. */
 static void outputs_are_those_of_a_loop_without_a_cache(void)
 {
-    for (int run = 0; run < 6; run++) {
+    for (int run = 0; run < 9; run++) {
         world w = open_decoder(run / 3);
         const fv_generate_config cfg = config_of_mode(run % 3);
         fv_generated *out = generated(&w, 0, PROMPTS, cfg);

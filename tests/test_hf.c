@@ -424,7 +424,8 @@ static void wrong_settings_are_named(void)
     static const struct {
         const char *family, *old, *now, *text;
     } cases[] = {
-        {"gpt2", "\"gpt2\"", "\"gtp2\"", "'gtp2' is not supported; did you mean 'gpt2'"},
+        {"gpt2", "\"gpt2\"", "\"gtp2\"",
+         "model_type 'gtp2' is not supported by this version; supported: "},
         {"gpt2", "\"model_type\": \"gpt2\",", "", "model_type"},
         {"gpt2", "\"n_embd\": 64,", "", "'n_embd' is missing"},
         {"gpt2", "\"n_embd\": 64", "\"n_embd\": -64", "config.json:"},
@@ -436,10 +437,8 @@ static void wrong_settings_are_named(void)
         {"gpt2", "\"n_layer\": 2", "\"n_layer\": 3", "transformer.h.2"},
         {"gpt2", "\"n_layer\": 2", "\"n_layer\": 100000000", "decoder_layers"},
         {"gpt2", "gelu_new", "gelu_newer", "gelu_newer"},
-        {"gpt2", "\"scale_attn_by_inverse_layer_idx\": false",
-         "\"scale_attn_by_inverse_layer_idx\": true", "scale_attn_by_inverse_layer_idx"},
         {"gpt2", "\"resid_pdrop\": 0.0", "\"resid_pdrop\": 1.5", "dropout"},
-        {"gpt2", "\"eos_token_id\": 0", "\"eos_token_id\": 5000", "BOS, EOS and pad"},
+        {"gpt2", "\"eos_token_id\": 0", "\"eos_token_id\": \"x\"", "config.json:"},
         {"bert", "\"is_decoder\": false", "\"is_decoder\": true", "is_decoder"},
         {"roberta", "\"is_decoder\": false", "\"is_decoder\": true", "is_decoder"},
         {"roberta", "\"pad_token_id\": 1", "\"pad_token_id\": null", "'pad_token_id' is null"},
@@ -461,7 +460,16 @@ static void wrong_settings_are_named(void)
         {"t5", "\"feed_forward_proj\": \"relu\"", "\"feed_forward_proj\": \"gated-mish\"", "mish"},
         {"t5", "\"relative_attention_num_buckets\": 16", "\"relative_attention_num_buckets\": 2",
          "buckets"},
-        {"llama", "\"rope_type\": \"default\"", "\"rope_type\": \"yarn\"", "'yarn'"},
+        {"llama", "\"rope_type\": \"default\"", "\"rope_type\": \"spiral\"", "'spiral'"},
+        {"llama", "\"rope_type\": \"default\"", "\"rope_type\": \"dynamic\"",
+         "'factor' is missing"},
+        {"llama", "\"rope_type\": \"default\"", "\"rope_type\": \"yarn\", \"attention_factor\": 0",
+         "'attention_factor' is 0"},
+        {"llama", "\"rope_type\": \"default\"", "\"rope_type\": \"longrope\"",
+         "'short_factor' is missing"},
+        {"llama", "\"rope_type\": \"default\"",
+         "\"rope_type\": \"longrope\", \"short_factor\": [1, 2]",
+         "'short_factor' has 2 factors, expected 8"},
         {"llama", "\"rope_type\": \"default\"", "\"rope_type\": \"llama3\"", "factor"},
         {"llama", "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "heads"},
     };
@@ -483,6 +491,56 @@ static void wrong_settings_are_named(void)
         fv_ctx_take_error(ctx);
         values_end(&ctx);
     }
+}
+
+/* A family that we do not have is not mistaken for one that we have, and every one is in the list.
+ */
+static void supported_families_are_listed(void)
+{
+    fv_ctx *ctx = values_begin();
+    model_folder();
+    write_config("gpt2", "\"gpt2\"", "\"gpt_neo\"");
+    fv_model *model = NULL;
+    CHECK_EQ(fv_model_open(ctx, folder_path("model"), &model), FV_ERR_FORMAT);
+    const char *message = fv_ctx_message(ctx);
+    CHECK(strstr(message, "model_type 'gpt_neo' is not supported by this version; supported: "));
+    CHECK(!strstr(message, "did you mean"));
+    for (int f = 0; f < FV_FAMILY_COUNT; f++)
+        if (!strstr(message, fv_family_name((fv_family)f)))
+            test_failed(__FILE__, __LINE__, "%s is not in: %s", fv_family_name((fv_family)f),
+                        message);
+    folder_remove();
+    values_end(&ctx);
+}
+
+static void note_warning(void *user, fv_log_level level, const char *text)
+{
+    char *all = user;
+    if (level == FV_LOG_WARN) snprintf(all + strlen(all), 512 - strlen(all), "%s\n", text);
+}
+
+/* Ids past the vocabulary give a warning; the model opens, and has no such tokens. */
+static void tokens_past_the_vocabulary_are_ignored(void)
+{
+    char warnings[512] = "";
+    fv_ctx_config cfg;
+    fv_ctx *ctx = NULL;
+    fv_model *model = NULL;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.log = note_warning;
+    cfg.log_user = warnings;
+    CHECK_EQ(fv_ctx_create(&cfg, &ctx), FV_OK);
+    model_folder();
+    tensors *all = tensors_of(ctx, "gpt2");
+    write_config("gpt2", "\"eos_token_id\": 0", "\"eos_token_id\": 5000");
+    write_weights(ctx, all);
+    CHECK_OK(ctx, fv_model_open(ctx, folder_path("model"), &model));
+    CHECK(strstr(warnings, "'eos_token_id' is 5000, but the vocabulary has 331 tokens"));
+    if (model) CHECK_EQ(fv_transformer_settings(fv_model_transformer(model))->eos, -1);
+    fv_model_close(&model);
+    free(all);
+    folder_remove();
+    fv_ctx_destroy(&ctx);
 }
 
 static void missing_files_are_named(void)
@@ -512,6 +570,8 @@ TEST_MAIN(argc, argv)
     RUN(generation_settings_are_read);
     RUN(wrong_tensors_are_named);
     RUN(wrong_settings_are_named);
+    RUN(supported_families_are_listed);
+    RUN(tokens_past_the_vocabulary_are_ignored);
     RUN(missing_files_are_named);
     return TEST_END();
 }

@@ -7,7 +7,8 @@
 
 static const fv_family packable[] = {FV_FAMILY_FOVEA,   FV_FAMILY_GPT2,  FV_FAMILY_BERT,
                                      FV_FAMILY_MARIAN,  FV_FAMILY_LLAMA, FV_FAMILY_DISTILBERT,
-                                     FV_FAMILY_ROBERTA, FV_FAMILY_BART};
+                                     FV_FAMILY_ROBERTA, FV_FAMILY_BART,  FV_FAMILY_MISTRAL,
+                                     FV_FAMILY_QWEN2,   FV_FAMILY_QWEN3};
 
 static void packed_has_the_bits_of_alone(void)
 {

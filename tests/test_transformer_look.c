@@ -276,7 +276,12 @@ static void settings_are_checked(void)
     REFUSE(FV_FAMILY_MARIAN, c.mlm_head = true, "a head for words");
     REFUSE(FV_FAMILY_FOVEA, c.mlm_head = true, "heads of encoders");
     REFUSE(FV_FAMILY_BERT, (c.labels = 3, c.pooler = c.next_sentence = false), "need the pooler");
-    REFUSE(FV_FAMILY_T5, c.relative_max_distance = 1, "buckets");
+    REFUSE(FV_FAMILY_T5, c.relative_buckets = 3, "buckets");
+    REFUSE(FV_FAMILY_BERT, c.window = 3, "need a decoder");
+    REFUSE(FV_FAMILY_LLAMA, c.full_layers[0] = 1, "needs a window");
+    REFUSE(FV_FAMILY_LLAMA, c.qk_norm = true, "norms of queries and keys");
+    REFUSE(FV_FAMILY_GPT2, c.positions = FV_POSITION_RELATIVE_KEY, "vectors of distances");
+    REFUSE(FV_FAMILY_LLAMA, c.rotary.scaling = FV_ROTARY_SCALING_LONGROPE, "short_factors");
     REFUSE(FV_FAMILY_T5, c.dropout = 1, "dropout is 1");
     REFUSE(FV_FAMILY_T5, c.logits_scale = NAN, "logits_scale");
     REFUSE(FV_FAMILY_T5, c.eos = VOCABULARY, "BOS, EOS and pad");

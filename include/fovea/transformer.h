@@ -1,6 +1,6 @@
 /*
  * fovea/transformer.h: Transformers from one description: encoders (BERT, DistilBERT, RoBERTa),
- * decoders (GPT-2, Llama) and both together (the paper's, Marian, BART, T5).
+ * decoders (GPT-2, Llama, Mistral, Qwen2, Qwen3) and both together (the paper's, Marian, BART, T5).
  *
  *     fv_transformer_config cfg;
  *     fv_transformer_config_init(&cfg, sizeof cfg, FV_FAMILY_GPT2);
@@ -59,6 +59,9 @@ typedef enum fv_family {
     FV_FAMILY_ROBERTA,
     FV_FAMILY_XLM_ROBERTA, /* RoBERTa with another model_type */
     FV_FAMILY_BART,
+    FV_FAMILY_MISTRAL,
+    FV_FAMILY_QWEN2,
+    FV_FAMILY_QWEN3,
     FV_FAMILY_COUNT
 } fv_family;
 
@@ -71,6 +74,10 @@ typedef enum fv_position_kind {
     FV_POSITION_SINUSOID, /* likewise, fixed sines and cosines */
     FV_POSITION_ROTARY,   /* queries and keys are rotated */
     FV_POSITION_RELATIVE, /* T5's bias by distance, one table each for encoder and decoder */
+    /* Shaw's vectors by distance, in each layer: q . a is added to q . k, as in BERT's
+     * relative_key, or q . a + k . a, as in relative_key_query. */
+    FV_POSITION_RELATIVE_KEY,
+    FV_POSITION_RELATIVE_KEY_QUERY,
     FV_POSITION_COUNT
 } fv_position_kind;
 
@@ -99,6 +106,8 @@ typedef struct fv_transformer_config {
     int64_t labels;          /* encoder: classes, see label_tokens; 0: none */
     int64_t bos, eos, pad;   /* tokens; -1: none */
     fv_rotary_config rotary; /* width 0: head_dim */
+    int64_t window;          /* decoder: a token sees itself and window - 1 before it; 0: all */
+    uint64_t full_layers[2]; /* bit i: decoder layer i sees all tokens in spite of `window` */
     /* Layout. */
     bool gated;                   /* feed-forward layers */
     bool post_norm;               /* norms after the residual sum, as in the paper */
@@ -110,6 +119,9 @@ typedef struct fv_transformer_config {
     bool unscaled;                /* scores are q . k, as in T5 */
     bool tied;                    /* the output matrix is the (decoder's) embedding */
     bool logits_bias;             /* added to the logits */
+    bool attention_out_bias;      /* attention_bias holds for the output projection too */
+    bool qk_norm;                 /* RMS norms of each head's q and k, before they are rotated */
+    bool scale_by_layer;          /* decoder: scores of layer i, from 0, are divided by i + 1 */
     bool positions_skip_pad;      /* learned positions count the tokens that are not pad */
     /* Heads of an encoder. A decoder always has logits. */
     bool mlm_head;      /* masked-language-model head: norm(act(dense(x))), then logits */
@@ -129,15 +141,16 @@ typedef struct fv_transformer_config {
     double smoothing;         /* of the losses, in training */
     /* Names of the classes ("id2label" of config.json), `labels` of them; must outlive the model.
      * NULL: none. Those of an opened folder belong to its fv_model; a config.json that is loaded
-     * alone leaves them out. */
+     * alone leaves them out, likewise rotary.short_factors and long_factors; the model keeps a copy
+     * of those two. */
     const char *const *label_names;
 } fv_transformer_config;
 
 /*
  * The settings of a typical small model of the family: GPT-2 small, BERT base, the Marian models of
- * Opus-MT, T5 small, Llama, DistilBERT, RoBERTa base, BART base; FOVEA: the paper's base model (6 +
- * 6 layers, width 512, post-norm, interleaved sinusoids, shared embeddings). vocabulary is 0: set
- * it.
+ * Opus-MT, T5 small, Llama, Mistral 7B, Qwen2 and Qwen3, DistilBERT, RoBERTa base, BART base;
+ * FOVEA: the paper's base model (6 + 6 layers, width 512, post-norm, interleaved sinusoids, shared
+ * embeddings). vocabulary is 0: set it.
  */
 FV_API void fv_transformer_config_init(fv_transformer_config *cfg, size_t struct_size,
                                        fv_family family);

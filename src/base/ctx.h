@@ -14,7 +14,7 @@
 #include "base/pool.h"
 #include "base/registry.h"
 
-enum { FV_MESSAGE_BYTES = 256 };
+enum { FV_MESSAGE_BYTES = 384 };
 
 struct fv_device;
 struct fv_tensor;

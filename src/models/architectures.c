@@ -86,12 +86,21 @@ static double attend(const fv_mha_config *c, double keys)
     return 2 * keys * (double)c->heads * (double)(c->d_k + c->d_v);
 }
 
+/* Keys that a token sees, on average over a sequence. */
+static double seen(const fv_mha_config *self, bool encoder, double length)
+{
+    const double window = (double)self->attention.rule.left + 1;
+    if (encoder) return length;
+    if (window < 1 || window >= length) return (length + 1) / 2;
+    return window - window * (window - 1) / (2 * length);
+}
+
 static void count_side(const fv_side *side, double length, fv_model_cost *out)
 {
     for (int64_t i = 0; i < side->layers; i++) {
         const fv_block_config *b = &side->blocks[i].cfg;
         const fv_mha_config *self = &side->blocks[i].self.cfg;
-        out->flops_attention += attend(self, side->encoder ? length : (length + 1) / 2);
+        out->flops_attention += attend(self, seen(self, side->encoder, length));
         if (b->cross.heads > 0) out->flops_attention += attend(&side->blocks[i].cross.cfg, length);
         if (side->encoder) continue;
         const double kept = length * (double)self->kv_heads * (double)(self->d_k + self->d_v);

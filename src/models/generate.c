@@ -172,7 +172,7 @@ static fv_status set_max_tokens(run *r, int64_t i)
     if (asked == 0 || (asked > left && !shifts)) most = left > 0 ? left : 1;
     if (most > left) r->shift.context = context;
     const int64_t length = asked == 0 ? r->cfg->max_length : 0;
-    if (asked == 0 && length == 0 && context == FV_CACHE_UNBOUNDED)
+    if (asked == 0 && length == 0 && context == FV_CONTEXT_UNBOUNDED)
         most = r->given ? 2 * r->decoder.sources.length[i] + 10 : 256;
     if (length > 0 && length - r->prompts.length[i] < most)
         most = length > r->prompts.length[i] ? length - r->prompts.length[i] : 1;

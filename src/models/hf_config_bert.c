@@ -71,15 +71,31 @@ static void write_heads(fv_json_writer *w, const fv_transformer_config *c)
 
 /* ---- BERT -------------------------------------------------------------------------- */
 
+/* By fv_position_kind. */
+static const char *const position_types[FV_POSITION_COUNT] = {
+    [FV_POSITION_LEARNED] = "absolute",
+    [FV_POSITION_RELATIVE_KEY] = "relative_key",
+    [FV_POSITION_RELATIVE_KEY_QUERY] = "relative_key_query"};
+
+static fv_status read_position_type(const fv_doc *doc, fv_transformer_config *c)
+{
+    const char *name = position_types[FV_POSITION_LEARNED];
+    FV_TRY(fv_doc_get_string(doc, &doc->root, "position_embedding_type", false, &name));
+    for (int i = 0; i < FV_POSITION_COUNT; i++) {
+        if (!position_types[i] || strcmp(position_types[i], name) != 0) continue;
+        if (i != FV_POSITION_LEARNED && c->family != FV_FAMILY_BERT) break;
+        c->positions = (fv_position_kind)i;
+        return FV_OK;
+    }
+    return fv_doc_fail(doc, fv_value_get(&doc->root, "position_embedding_type"), FV_ERR_FORMAT,
+                       "position_embedding_type '%.40s' is not supported", name);
+}
+
 fv_status fv_hf_read_bert(const fv_doc *doc, fv_transformer_config *c)
 {
-    const char *positions = "absolute";
     FV_TRY(fv_hf_must_be(doc, "is_decoder", false));
     FV_TRY(fv_hf_must_be(doc, "add_cross_attention", false));
-    FV_TRY(fv_doc_get_string(doc, &doc->root, "position_embedding_type", false, &positions));
-    if (strcmp(positions, "absolute") != 0)
-        return fv_doc_fail(doc, fv_value_get(&doc->root, "position_embedding_type"), FV_ERR_FORMAT,
-                           "position_embedding_type '%.40s' is not supported", positions);
+    FV_TRY(read_position_type(doc, c));
     const fv_value *dropout = fv_value_get(&doc->root, "classifier_dropout");
     c->label_dropout = c->dropout;
     if (dropout && dropout->kind != FV_VALUE_NULL)
@@ -92,7 +108,8 @@ void fv_hf_write_bert(fv_json_writer *w, const fv_transformer_config *c)
     write_heads(w, c);
     fv_hf_write_real(w, "classifier_dropout", c->label_dropout);
     fv_json_key(w, "position_embedding_type");
-    fv_json_string(w, "absolute");
+    const char *name = position_types[c->positions];
+    fv_json_string(w, name ? name : position_types[FV_POSITION_LEARNED]);
 }
 
 /* ---- DistilBERT -------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
  *     hf_config_special.c  GPT-2, T5, the list of families, shared helpers
  *     hf_config_bert.c     BERT, DistilBERT, RoBERTa
  *     hf_config_bart.c     Marian, BART
- *     hf_config_llama.c    Llama
+ *     hf_config_llama.c    Llama, Mistral, Qwen2, Qwen3
  */
 #ifndef FV_MODELS_HF_CONFIG_PARTS_H
 #define FV_MODELS_HF_CONFIG_PARTS_H
@@ -33,5 +33,10 @@ fv_status fv_hf_read_bart(const fv_doc *doc, fv_transformer_config *c);
 void fv_hf_write_bart(fv_json_writer *w, const fv_transformer_config *c);
 fv_status fv_hf_read_llama(const fv_doc *doc, fv_transformer_config *c);
 void fv_hf_write_llama(fv_json_writer *w, const fv_transformer_config *c);
+fv_status fv_hf_read_mistral(const fv_doc *doc, fv_transformer_config *c);
+fv_status fv_hf_read_qwen(const fv_doc *doc, fv_transformer_config *c);
+void fv_hf_write_qwen(fv_json_writer *w, const fv_transformer_config *c);
+/* The factors of longrope, which have no room in a table; nothing if there are none. */
+void fv_hf_write_factors(fv_json_writer *w, const fv_transformer_config *c);
 
 #endif

@@ -41,6 +41,15 @@ static void write_field(fv_json_writer *w, const fv_hf_field *f, const fv_transf
         memcpy(&small, from, sizeof small);
         fv_json_string(w, fv_hf_act_name((fv_act)small));
         break;
+    case FV_HF_LAYERS:
+        fv_json_open(w, '[');
+        for (int64_t i = 0; i < 128; i++) {
+            uint64_t bits;
+            memcpy(&bits, from + i / 64 * (int64_t)sizeof bits, sizeof bits);
+            if (bits >> (i % 64) & 1) fv_json_int(w, i);
+        }
+        fv_json_close(w, ']');
+        break;
     case FV_HF_CHOICE:
         memcpy(&small, from, sizeof small);
         word = fv_choice_at(f->choices, small, &length);
@@ -75,6 +84,8 @@ static bool same_field(const fv_hf_field *f, const fv_transformer_config *a,
         return memcmp(x, y, sizeof(double)) == 0;
     case FV_HF_FLAG:
         return memcmp(x, y, sizeof(bool)) == 0;
+    case FV_HF_LAYERS:
+        return memcmp(x, y, 2 * sizeof(uint64_t)) == 0;
     case FV_HF_ACT:
     case FV_HF_CHOICE:
         return memcmp(x, y, sizeof(int)) == 0;
@@ -117,6 +128,12 @@ fv_status fv_transformer_config_save(fv_ctx *ctx, const fv_transformer_config *g
 {
     fv_transformer_config full, *cfg = &full;
     FV_TRY(fv_transformer_config_read(ctx, given, cfg));
+    const fv_rotary_config *r = &cfg->rotary;
+    FV_RETURN_IF(r->scaling == FV_ROTARY_SCALING_LONGROPE &&
+                     (!r->short_factors || !r->long_factors),
+                 ctx, FV_ERR_ARGUMENT, "longrope without short_factors and long_factors");
+    /* Not every class of transformers takes null for the default. */
+    if (cfg->encoder_layers == 0) fill(cfg);
     fv_json_writer w;
     fv_doc *doc = NULL;
     fv_json_begin(&w, ctx);

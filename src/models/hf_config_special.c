@@ -58,7 +58,6 @@ static fv_status read_gpt2(const fv_doc *doc, fv_transformer_config *c)
 {
     bool scaled = true;
     if (!fv_value_get(&doc->root, "n_inner") || c->hidden == 0) c->hidden = 4 * c->width;
-    FV_TRY(fv_hf_must_be(doc, "scale_attn_by_inverse_layer_idx", false));
     FV_TRY(fv_hf_must_be(doc, "add_cross_attention", false));
     FV_TRY(fv_doc_get_bool(doc, &doc->root, "scale_attn_weights", false, &scaled));
     c->unscaled = !scaled;
@@ -135,6 +134,10 @@ static const struct {
     [FV_FAMILY_ROBERTA] = {fv_hf_read_roberta, fv_hf_write_roberta},
     [FV_FAMILY_XLM_ROBERTA] = {fv_hf_read_roberta, fv_hf_write_roberta},
     [FV_FAMILY_BART] = {fv_hf_read_bart, fv_hf_write_bart},
+    [FV_FAMILY_MISTRAL] = {fv_hf_read_mistral, fv_hf_write_llama},
+    [FV_FAMILY_QWEN2] = {fv_hf_read_qwen, fv_hf_write_qwen},
+    [FV_FAMILY_QWEN3] = {fv_hf_read_qwen, fv_hf_write_qwen},
+    [FV_FAMILY_FOVEA] = {NULL, fv_hf_write_factors},
 };
 
 fv_status fv_hf_read_rest(const fv_doc *doc, fv_transformer_config *cfg)

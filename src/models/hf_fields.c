@@ -19,6 +19,7 @@ static const fv_hf_field gpt2[] = {
     MAY("n_inner", COUNT, hidden),
     NEED("n_positions", SIZE, max_positions),
     MAY("activation_function", ACT, act),
+    MAY("scale_attn_by_inverse_layer_idx", FLAG, scale_by_layer),
     MAY("layer_norm_epsilon", REAL, eps),
     MAY("resid_pdrop", REAL, dropout),
     MAY("attn_pdrop", REAL, attention_dropout),
@@ -112,25 +113,40 @@ static const fv_hf_field t5[] = {
     MAY("pad_token_id", TOKEN, pad),
 };
 
+#define LLAMA_FIELDS                                        \
+    NEED("vocab_size", SIZE, vocabulary),                   \
+    NEED("hidden_size", SIZE, width),                       \
+    NEED("intermediate_size", SIZE, hidden),                \
+    NEED("num_hidden_layers", SIZE, decoder_layers),        \
+    NEED("num_attention_heads", SIZE, heads),               \
+    MAY("num_key_value_heads", COUNT, kv_heads),            \
+    MAY("head_dim", COUNT, head_dim),                       \
+    NEED("max_position_embeddings", SIZE, max_positions),   \
+    MAY("hidden_act", ACT, act),                            \
+    MAY("rms_norm_eps", REAL, eps),                         \
+    MAY("attention_dropout", REAL, attention_dropout),      \
+    MAY("initializer_range", REAL, init_std),               \
+    MAY("tie_word_embeddings", FLAG, tied),                 \
+    MAY("bos_token_id", TOKEN, bos),                        \
+    MAY("eos_token_id", TOKEN, eos),                        \
+    MAY("pad_token_id", TOKEN, pad)
+
 static const fv_hf_field llama[] = {
-    NEED("vocab_size", SIZE, vocabulary),
-    NEED("hidden_size", SIZE, width),
-    NEED("intermediate_size", SIZE, hidden),
-    NEED("num_hidden_layers", SIZE, decoder_layers),
-    NEED("num_attention_heads", SIZE, heads),
-    MAY("num_key_value_heads", COUNT, kv_heads),
-    MAY("head_dim", COUNT, head_dim),
-    NEED("max_position_embeddings", SIZE, max_positions),
-    MAY("hidden_act", ACT, act),
-    MAY("rms_norm_eps", REAL, eps),
+    LLAMA_FIELDS,
     MAY("attention_bias", FLAG, attention_bias),
     MAY("mlp_bias", FLAG, ff_bias),
-    MAY("attention_dropout", REAL, attention_dropout),
-    MAY("initializer_range", REAL, init_std),
-    MAY("tie_word_embeddings", FLAG, tied),
-    MAY("bos_token_id", TOKEN, bos),
-    MAY("eos_token_id", TOKEN, eos),
-    MAY("pad_token_id", TOKEN, pad),
+};
+
+static const fv_hf_field mistral[] = {
+    LLAMA_FIELDS,
+    MAY("sliding_window", COUNT, window),
+};
+
+static const fv_hf_field qwen2[] = { LLAMA_FIELDS };
+
+static const fv_hf_field qwen3[] = {
+    LLAMA_FIELDS,
+    MAY("attention_bias", FLAG, attention_bias),
 };
 
 /* fovea-transformer has a key for every setting. */
@@ -154,7 +170,7 @@ static const fv_hf_field fovea[] = {
     MAY("post", FLAG, post_norm),
     SAME(FLAG, final_norm),
     SAME(FLAG, embedding_norm),
-    ONE_OF("positions", positions, "none|learned|sinusoid|rotary|relative"),
+    ONE_OF("positions", positions, "none|learned|sinusoid|rotary|relative|relative_key|relative_key_query"),
     MAY("most_positions", SIZE, max_positions),
     SAME(COUNT, position_offset),
     SAME(FLAG, positions_skip_pad),
@@ -167,6 +183,12 @@ static const fv_hf_field fovea[] = {
     MAY("rotary_low_freq", REAL, rotary.low_freq),
     MAY("rotary_high_freq", REAL, rotary.high_freq),
     MAY("rotary_original", REAL, rotary.original),
+    ONE_OF("rotary_scaling", rotary.scaling, "none|yarn|dynamic|longrope"),
+    MAY("rotary_fractional", FLAG, rotary.fractional),
+    MAY("rotary_scaling_factor", REAL, rotary.factor),
+    MAY("rotary_attention_factor", REAL, rotary.attention_factor),
+    SAME(COUNT, window),
+    MAY("full_layers", LAYERS, full_layers),
     SAME(COUNT, relative_buckets),
     SAME(COUNT, relative_max_distance),
     SAME(FLAG, scale_embedding),
@@ -174,7 +196,10 @@ static const fv_hf_field fovea[] = {
     SAME(FLAG, bias),
     SAME(FLAG, attention_bias),
     SAME(FLAG, ff_bias),
+    SAME(FLAG, attention_out_bias),
+    SAME(FLAG, qk_norm),
     SAME(FLAG, unscaled),
+    SAME(FLAG, scale_by_layer),
     SAME(FLAG, tied),
     SAME(FLAG, logits_bias),
     SAME(REAL, logits_scale),
@@ -214,6 +239,9 @@ static const fv_hf_table tables[FV_FAMILY_COUNT] = {
     [FV_FAMILY_ROBERTA] = TABLE(roberta),
     [FV_FAMILY_XLM_ROBERTA] = TABLE(roberta),
     [FV_FAMILY_BART] = TABLE(marian),
+    [FV_FAMILY_MISTRAL] = TABLE(mistral),
+    [FV_FAMILY_QWEN2] = TABLE(qwen2),
+    [FV_FAMILY_QWEN3] = TABLE(qwen3),
 };
 
 fv_hf_table fv_hf_fields(fv_family family) { return tables[family]; }

@@ -16,7 +16,8 @@ typedef enum fv_hf_kind {
     FV_HF_REAL,
     FV_HF_FLAG,
     FV_HF_ACT,
-    FV_HF_CHOICE /* an enum, by its place among `choices` */
+    FV_HF_LAYERS, /* uint64[2], a bit for each layer of a list */
+    FV_HF_CHOICE  /* an enum, by its place among `choices` */
 } fv_hf_kind;
 
 typedef struct fv_hf_field {

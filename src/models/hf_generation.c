@@ -37,6 +37,15 @@ static fv_status read_int(const fv_doc *doc, const char *key, int64_t *out)
     return value ? fv_doc_int(doc, value, 0, INT32_MAX, out) : FV_OK;
 }
 
+/* An id, or -1 for none, which some files say with a negative number. */
+static fv_status read_token(const fv_doc *doc, const char *key, int64_t *out)
+{
+    const fv_value *value = given(doc, key);
+    if (value) FV_TRY(fv_doc_int(doc, value, INT32_MIN, INT32_MAX, out));
+    if (*out < 0) *out = -1;
+    return FV_OK;
+}
+
 static fv_status read_real(const fv_doc *doc, const char *key, double *out)
 {
     const fv_value *value = given(doc, key);
@@ -59,7 +68,7 @@ static fv_status read_ends(const fv_doc *doc, fv_generation_defaults *g)
     if (count > FV_MAX_EOS)
         return fv_doc_fail(doc, value, FV_ERR_FORMAT, "more than %d end tokens", (int)FV_MAX_EOS);
     for (uint32_t i = 0; i < count; i++)
-        FV_TRY(fv_doc_int(doc, &items[i], 0, INT32_MAX, &g->eos[i]));
+        FV_TRY(fv_doc_int(doc, &items[i], INT32_MIN, INT32_MAX, &g->eos[i]));
     g->eos_count = (int)count;
     return FV_OK;
 }
@@ -99,11 +108,11 @@ static fv_status read_stopping(const fv_doc *doc, bool *out)
 static fv_status read_generation(const fv_doc *doc, fv_generation_defaults *g)
 {
     FV_TRY(fv_doc_kind(doc, &doc->root, FV_VALUE_OBJECT));
-    FV_TRY(read_int(
+    FV_TRY(read_token(
         doc, given(doc, "decoder_start_token_id") ? "decoder_start_token_id" : "bos_token_id",
         &g->bos));
     FV_TRY(read_ends(doc, g));
-    FV_TRY(read_int(doc, "pad_token_id", &g->pad));
+    FV_TRY(read_token(doc, "pad_token_id", &g->pad));
     FV_TRY(read_int(doc, "max_length", &g->max_length));
     FV_TRY(read_int(doc, "max_new_tokens", &g->max_new_tokens));
     FV_TRY(read_int(doc, "min_length", &g->min_length));
@@ -124,6 +133,18 @@ static fv_status read_generation(const fv_doc *doc, fv_generation_defaults *g)
     return read_int(doc, "forced_eos_token_id", &g->forced_last);
 }
 
+/* Ids beyond the vocabulary, which no text has; config.json has given a warning of its own. */
+static void drop_unknown_tokens(const fv_transformer_config *cfg, fv_generation_defaults *g)
+{
+    const int64_t end = cfg->target_vocabulary ? cfg->target_vocabulary : cfg->vocabulary;
+    int kept = 0;
+    if (g->bos >= end) g->bos = -1;
+    if (g->pad >= end) g->pad = -1;
+    for (int i = 0; i < g->eos_count; i++)
+        if (g->eos[i] >= 0 && g->eos[i] < end) g->eos[kept++] = g->eos[i];
+    g->eos_count = kept;
+}
+
 fv_status fv_hf_generation_load(fv_ctx *ctx, const char *folder, const fv_transformer_config *cfg,
                                 fv_generation_defaults *out)
 {
@@ -135,6 +156,7 @@ fv_status fv_hf_generation_load(fv_ctx *ctx, const char *folder, const fv_transf
     FV_TRY(fv_json_load(ctx, path, &doc));
     const fv_status status = read_generation(doc, &g);
     fv_doc_free(&doc);
+    drop_unknown_tokens(cfg, &g);
     if (status == FV_OK) *out = g;
     return status;
 }

@@ -73,6 +73,8 @@ static bool is_spare(const fv_transformer_config *cfg, const fv_family_names *fa
         if (ends_with(name, always[i])) return true;
     const char *other = cfg->tied ? family->untied_bias : family->logits_bias;
     if (family->untied_bias && strcmp(name, other) == 0) return true;
+    if (fv_has_distance_vectors(cfg) && ends_with(name, "embeddings.position_embeddings.weight"))
+        return true; /* made by older versions of transformers, and not read */
     const size_t n = family->logits ? strlen(family->logits) : 0;
     if (cfg->tied && n > 0 && strncmp(name, family->logits, n) == 0 &&
         strcmp(name + n, ".weight") == 0)

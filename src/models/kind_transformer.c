@@ -5,6 +5,7 @@
 
 #include "models/hf_generation.h"
 #include "models/hf_labels.h"
+#include "models/hf_rotary.h"
 #include "models/hf_weights.h"
 
 typedef fv_transformer_self self_t;
@@ -32,7 +33,7 @@ static fv_status fit_decoder(fv_ctx *ctx, const fv_data_spec *spec, fv_transform
     static const char end[] = "<|endoftext|>"; /* comes after every document */
     FV_RETURN_IF(cfg->decoder_layers < 1 || cfg->encoder_layers > 0, ctx, FV_ERR_ARGUMENT,
                  "train.task is language: transformer.family must be one with a decoder alone, "
-                 "gpt2 or llama, not %s",
+                 "such as gpt2 or llama, not %s",
                  fv_family_name(cfg->family));
     cfg->bos = cfg->eos = fv_tokenizer_token_to_id(spec->source, end, sizeof end - 1);
     cfg->pad = -1;
@@ -185,6 +186,7 @@ static fv_status load_in(self_t *s, fv_params *params, const fv_model_folder *fr
     FV_TRY(fv_hf_fit(ctx, s->file, &cfg));
     if (cfg.labels > 0)
         FV_TRY(fv_hf_labels_load(ctx, from->config, cfg.labels, &s->names, &cfg.label_names));
+    FV_TRY(fv_hf_rotary_load(ctx, from->config, &s->names, &cfg));
     FV_TRY(fv_hf_load(s->file, &cfg, from->map, params));
     FV_TRY(fv_transformer_create(params, &cfg, &s->model));
     if (!from->map) fv_safetensors_close(&s->file);
@@ -257,7 +259,9 @@ static bool can(const void *self, fv_ability ability)
 
 static int64_t context(const void *self)
 {
-    return fv_transformer_settings(((const self_t *)self)->model)->max_positions;
+    const fv_transformer_config *c = fv_transformer_settings(((const self_t *)self)->model);
+    const int64_t context = fv_context_of(c);
+    return context < FV_CONTEXT_UNBOUNDED ? context : c->max_positions;
 }
 
 static fv_status pack(void *self, fv_weight_form form)
@@ -273,7 +277,8 @@ static const fv_generation_defaults *generation(const void *self)
 const fv_model_kind fv_kind_transformer = {
     .struct_size = sizeof fv_kind_transformer,
     .name = "transformer",
-    .types = "fovea-transformer|gpt2|bert|marian|t5|llama|distilbert|roberta|xlm-roberta|bart",
+    .types = "fovea-transformer|gpt2|bert|marian|t5|llama|distilbert|roberta|xlm-roberta|bart|"
+             "mistral|qwen2|qwen3",
     .summary = "Transformer encoder, decoder or both: GPT-2, BERT, Marian, T5, Llama, DistilBERT, "
                "RoBERTa, BART",
     .abilities = 1u << FV_CAN_TRANSLATE | 1u << FV_CAN_GENERATE | 1u << FV_CAN_FILL |

@@ -1,4 +1,5 @@
 /* The table of model kinds: the library's own, then those that the program has registered. */
+#include <stdio.h>
 #include <string.h>
 
 #include "models/model.h"
@@ -38,18 +39,32 @@ const fv_model_kind *fv_model_kind_find(const fv_ctx *ctx, const char *name)
     return NULL;
 }
 
-const fv_model_kind *fv_model_kind_of_type(const fv_ctx *ctx, const char *type, size_t bytes,
-                                           fv_nearest *nearest)
+const fv_model_kind *fv_model_kind_of_type(const fv_ctx *ctx, const char *type, size_t bytes)
 {
     const fv_model_kind *kind;
     for (size_t i = 0; (kind = fv_model_kind_at(ctx, i)) != NULL; i++)
         for (const char *p = kind->types ? kind->types : kind->name; p;) {
             const size_t length = strcspn(p, "|");
             if (length == bytes && memcmp(p, type, bytes) == 0) return kind;
-            if (nearest) fv_nearest_add(nearest, p, length);
             p = p[length] ? p + length + 1 : NULL;
         }
     return NULL;
+}
+
+const char *fv_model_types(const fv_ctx *ctx, char *out, size_t bytes)
+{
+    size_t used = 0;
+    const fv_model_kind *kind;
+    out[0] = '\0';
+    for (size_t i = 0; (kind = fv_model_kind_at(ctx, i)) != NULL; i++)
+        for (const char *p = kind->types ? kind->types : kind->name; p && used < bytes;) {
+            const size_t length = strcspn(p, "|");
+            const int written = snprintf(out + used, bytes - used, "%s%.*s", used ? ", " : "",
+                                         (int)(length < 60 ? length : 60), p);
+            used += (size_t)(written > 0 ? written : 0);
+            p = p[length] ? p + length + 1 : NULL;
+        }
+    return out;
 }
 
 /* The names by which folders and recipes would find it. */
@@ -59,7 +74,7 @@ static fv_status check_names(fv_ctx *ctx, const fv_model_kind *kind)
                  FV_ERR_ARGUMENT, "model kind %.60s is already registered", kind->name);
     for (const char *p = kind->types ? kind->types : kind->name; p;) {
         const size_t length = strcspn(p, "|");
-        const fv_model_kind *other = fv_model_kind_of_type(ctx, p, length, NULL);
+        const fv_model_kind *other = fv_model_kind_of_type(ctx, p, length);
         FV_RETURN_IF(length == 0 || other, ctx, FV_ERR_ARGUMENT,
                      "model kind %.60s: %s model_type '%.*s'%s%s", kind->name,
                      other ? "the" : "an empty", (int)(length < 60 ? length : 60), p,

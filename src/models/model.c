@@ -132,16 +132,14 @@ fv_status fv_model_read_type(fv_ctx *ctx, const char *config, fv_arena *arena, c
 static fv_status find_kind(fv_ctx *ctx, const char *config, const char *type,
                            const fv_model_kind **out)
 {
-    fv_nearest nearest;
-    fv_nearest_init(&nearest, type);
-    *out = fv_model_kind_of_type(ctx, type, strlen(type), &nearest);
+    *out = fv_model_kind_of_type(ctx, type, strlen(type));
     if (*out) return FV_OK;
-    const char *found = fv_nearest_best(&nearest);
+    /* No name is suggested: config.json would then describe another model than the weights are. */
+    char names[FV_MESSAGE_BYTES];
     return fv_fail(ctx, FV_ERR_FORMAT,
-                   "%.100s: model_type '%.40s' is not supported%s%s%s; a kind that a program has "
-                   "registered opens in that program alone",
-                   config, type, found ? "; did you mean '" : "", found ? found : "",
-                   found ? "'" : "");
+                   "%.100s: model_type '%.40s' is not supported by this version; supported: "
+                   "%s, and kinds that a program has registered",
+                   config, type, fv_model_types(ctx, names, sizeof names));
 }
 
 static fv_status load(fv_model *m, const fv_model_folder *from)

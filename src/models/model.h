@@ -33,10 +33,10 @@ struct fv_model {
 /* The library's own kinds, one file each. */
 extern const fv_model_kind fv_kind_seq2seq, fv_kind_transformer;
 
-/* The kind that opens a model_type of `bytes` bytes, or NULL; `nearest`, unless NULL, is offered
- * every type that there is. */
-const fv_model_kind *fv_model_kind_of_type(const fv_ctx *ctx, const char *type, size_t bytes,
-                                           fv_nearest *nearest);
+/* The kind that opens a model_type of `bytes` bytes, or NULL. */
+const fv_model_kind *fv_model_kind_of_type(const fv_ctx *ctx, const char *type, size_t bytes);
+/* Every model_type that opens, "a, b, c", in `out`, which is returned. */
+const char *fv_model_types(const fv_ctx *ctx, char *out, size_t bytes);
 /* Opens a folder of a kind that has no load, or writes its config.json. */
 fv_status fv_model_config_load(fv_model *model, const fv_model_folder *from);
 fv_status fv_model_config_save(const fv_model *model, const char *folder);

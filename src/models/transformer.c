@@ -1,200 +1,49 @@
-/* Settings, checks and parameters of Transformers. */
+/* Checks and parameters of Transformers. */
 #include "models/transformer.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/config.h"
 #include "tensor/params.h"
 
-/* ---- settings ---------------------------------------------------------------------- */
+/* ---- what follows from settings ---------------------------------------------------- */
 
-/* The paper's base model. */
-static const fv_transformer_config base = {.family = FV_FAMILY_FOVEA,
-                                           .width = 512,
-                                           .encoder_layers = 6,
-                                           .decoder_layers = 6,
-                                           .heads = 8,
-                                           .hidden = 2048,
-                                           .act = FV_ACT_RELU,
-                                           .norm = FV_NORM_LAYER,
-                                           .eps = 1e-5,
-                                           .post_norm = true,
-                                           .positions = FV_POSITION_SINUSOID,
-                                           .max_positions = 512,
-                                           .sinusoid = FV_SINUSOID_INTERLEAVED,
-                                           .scale_embedding = true,
-                                           .bias = true,
-                                           .attention_bias = true,
-                                           .ff_bias = true,
-                                           .tied = true,
-                                           .logits_scale = 1,
-                                           .dropout = 0.1,
-                                           .smoothing = 0.1,
-                                           .bos = -1,
-                                           .eos = -1,
-                                           .pad = -1};
-
-static void settings_gpt2(fv_transformer_config *c)
+bool fv_has_distance_vectors(const fv_transformer_config *c)
 {
-    c->width = 768;
-    c->encoder_layers = 0;
-    c->decoder_layers = 12;
-    c->heads = 12;
-    c->hidden = 3072;
-    c->act = FV_ACT_GELU_TANH;
-    c->post_norm = false;
-    c->final_norm = true;
-    c->positions = FV_POSITION_LEARNED;
-    c->max_positions = 1024;
-    c->scale_embedding = false;
-    c->attention_dropout = 0.1;
-    c->init_std = 0.02;
-    c->smoothing = 0;
+    return c->positions == FV_POSITION_RELATIVE_KEY ||
+           c->positions == FV_POSITION_RELATIVE_KEY_QUERY;
 }
 
-static void settings_bert(fv_transformer_config *c)
+bool fv_is_full_layer(const fv_transformer_config *c, int64_t layer)
 {
-    c->width = 768;
-    c->encoder_layers = 12;
-    c->decoder_layers = 0;
-    c->heads = 12;
-    c->hidden = 3072;
-    c->act = FV_ACT_GELU;
-    c->eps = 1e-12;
-    c->embedding_norm = true;
-    c->positions = FV_POSITION_LEARNED;
-    c->scale_embedding = false;
-    c->types = 2;
-    c->mlm_head = true;
-    c->logits_bias = true;
-    c->attention_dropout = 0.1;
-    c->label_dropout = 0.1;
-    c->init_std = 0.02;
-    c->smoothing = 0;
-    c->pad = 0;
+    return layer < 128 && c->full_layers[layer / 64] >> (layer % 64) & 1;
 }
 
-static void settings_distilbert(fv_transformer_config *c)
+/* yarn and dynamic scaling make `factor` times as many positions of those a model was trained with,
+ * whatever max_positions says. */
+static int64_t scaled_context(const fv_transformer_config *c)
 {
-    settings_bert(c);
-    c->encoder_layers = 6;
-    c->types = 0;
-    c->label_act = FV_ACT_RELU;
-    c->label_dropout = 0.2;
+    const double scaled = c->rotary.factor * c->rotary.original;
+    return scaled > (double)c->max_positions && scaled < 1 << 30 ? (int64_t)scaled
+                                                                 : c->max_positions;
 }
 
-static void settings_roberta(fv_transformer_config *c)
+int64_t fv_context_of(const fv_transformer_config *c)
 {
-    settings_bert(c);
-    c->types = 1;
-    c->eps = 1e-5;
-    c->position_offset = 2;
-    c->positions_skip_pad = true;
-    c->mlm_act = FV_ACT_GELU;
-    c->label_act = FV_ACT_TANH;
-    c->bos = 0;
-    c->pad = 1;
-    c->eos = 2;
-}
-
-static void settings_bart(fv_transformer_config *c)
-{
-    c->width = 768;
-    c->heads = 12;
-    c->hidden = 3072;
-    c->act = FV_ACT_GELU;
-    c->embedding_norm = true;
-    c->positions = FV_POSITION_LEARNED;
-    c->position_offset = 2;
-    c->max_positions = 1024;
-    c->scale_embedding = false;
-    c->logits_bias = true;
-    c->init_std = 0.02;
-    c->bos = c->eos = 2;
-    c->pad = 1;
-}
-
-static void settings_marian(fv_transformer_config *c)
-{
-    c->act = FV_ACT_SILU;
-    c->sinusoid = FV_SINUSOID_HALVES;
-    c->logits_bias = true;
-    c->init_std = 0.02;
-}
-
-static void settings_t5(fv_transformer_config *c)
-{
-    c->head_dim = 64;
-    c->norm = FV_NORM_RMS;
-    c->eps = 1e-6;
-    c->post_norm = false;
-    c->final_norm = true;
-    c->positions = FV_POSITION_RELATIVE;
-    c->relative_buckets = 32;
-    c->relative_max_distance = 128;
-    c->scale_embedding = false;
-    c->bias = c->attention_bias = c->ff_bias = false;
-    c->unscaled = true;
-    c->logits_scale = 1 / sqrt(512);
-    c->attention_dropout = c->hidden_dropout = 0.1;
-    c->smoothing = 0;
-    c->bos = c->pad = 0;
-    c->eos = 1;
-}
-
-static void settings_llama(fv_transformer_config *c)
-{
-    c->width = 4096;
-    c->encoder_layers = 0;
-    c->decoder_layers = 32;
-    c->heads = 32;
-    c->hidden = 11008;
-    c->act = FV_ACT_SILU;
-    c->gated = true;
-    c->norm = FV_NORM_RMS;
-    c->eps = 1e-6;
-    c->post_norm = false;
-    c->final_norm = true;
-    c->positions = FV_POSITION_ROTARY;
-    c->max_positions = 2048;
-    c->scale_embedding = false;
-    c->attention_bias = c->ff_bias = false;
-    c->tied = false;
-    c->dropout = 0;
-    c->init_std = 0.02;
-    c->smoothing = 0;
-    c->bos = 1;
-    c->eos = 2;
-}
-
-void fv_transformer_config_init(fv_transformer_config *cfg, size_t struct_size, fv_family family)
-{
-    static void (*const settings[FV_FAMILY_COUNT])(fv_transformer_config *) = {
-        [FV_FAMILY_GPT2] = settings_gpt2,       [FV_FAMILY_BERT] = settings_bert,
-        [FV_FAMILY_MARIAN] = settings_marian,   [FV_FAMILY_T5] = settings_t5,
-        [FV_FAMILY_LLAMA] = settings_llama,     [FV_FAMILY_DISTILBERT] = settings_distilbert,
-        [FV_FAMILY_ROBERTA] = settings_roberta, [FV_FAMILY_XLM_ROBERTA] = settings_roberta,
-        [FV_FAMILY_BART] = settings_bart};
-    fv_transformer_config made = base;
-    made.struct_size = struct_size;
-    made.family = family;
-    fv_rotary_config_init(&made.rotary, sizeof made.rotary, 0);
-    if ((unsigned)family < FV_FAMILY_COUNT && settings[family]) settings[family](&made);
-    fv_config_set_defaults(cfg, struct_size, &made, sizeof made);
-}
-
-fv_status fv_transformer_config_read(fv_ctx *ctx, const fv_transformer_config *given,
-                                     fv_transformer_config *full)
-{
-    fv_transformer_config_init(full, sizeof *full, FV_FAMILY_FOVEA);
-    FV_RETURN_IF(!fv_config_copy(full, sizeof *full, given), ctx, FV_ERR_ARGUMENT,
-                 "transformer: the config is not initialised");
-    /* Settings that an older caller does not have take the value of its family. */
-    fv_transformer_config_init(full, sizeof *full, full->family);
-    fv_config_copy(full, sizeof *full, given);
-    return FV_OK;
+    switch (c->positions) {
+    case FV_POSITION_LEARNED:
+    case FV_POSITION_RELATIVE_KEY:
+    case FV_POSITION_RELATIVE_KEY_QUERY:
+        return c->max_positions;
+    case FV_POSITION_ROTARY:
+        return c->rotary.scaling == FV_ROTARY_SCALING_YARN ||
+                       c->rotary.scaling == FV_ROTARY_SCALING_DYNAMIC
+                   ? scaled_context(c)
+                   : c->max_positions;
+    default:
+        return FV_CONTEXT_UNBOUNDED;
+    }
 }
 
 static void complete(fv_transformer_config *c)
@@ -224,6 +73,7 @@ static fv_status check_sizes(fv_ctx *ctx, const fv_transformer_config *c)
                  {"max_positions", c->max_positions, 1, 1 << 28},
                  {"position_offset", c->position_offset, 0, 1 << 16},
                  {"types", c->types, 0, 1 << 16},
+                 {"window", c->window, 0, 1 << 28},
                  {"labels", c->labels, 0, 1 << 20}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         FV_RETURN_IF(sizes[i].value < sizes[i].min || sizes[i].value > sizes[i].max, ctx,
@@ -267,6 +117,7 @@ static fv_status check_family(fv_ctx *ctx, const fv_transformer_config *c)
 {
     const fv_family_names *n = fv_family_names_of(c->family);
     const fv_side_names *one = c->encoder_layers ? &n->encoder : &n->decoder;
+    const fv_mha_names *heads = c->gated ? &one->gated.self : &one->block.self;
     const bool learned = c->positions == FV_POSITION_LEARNED;
     const struct {
         bool wanted;
@@ -276,6 +127,8 @@ static fv_status check_family(fv_ctx *ctx, const fv_transformer_config *c)
                  {c->types > 0, one->types, "kinds of token"},
                  {learned, one->positions, "learned positions"},
                  {c->positions == FV_POSITION_RELATIVE, one->relative, "relative positions"},
+                 {fv_has_distance_vectors(c), heads->relative_keys, "vectors of distances"},
+                 {c->qk_norm, heads->q_norm, "norms of queries and keys"},
                  {c->embedding_norm, one->embedding_norm, "a norm of the embedding"},
                  {c->final_norm, one->final_norm, "a last norm"},
                  {c->gated, one->gated.ff.up, "gates"},
@@ -311,6 +164,12 @@ static fv_status check_parts(fv_ctx *ctx, const fv_transformer_config *c)
                      (c->decoder_layers || c->pad < 0 || c->position_offset < 1),
                  ctx, FV_ERR_ARGUMENT,
                  "transformer: positions_skip_pad needs an encoder alone, pad and position_offset");
+    FV_RETURN_IF((c->window || c->scale_by_layer) && !c->decoder_layers, ctx, FV_ERR_ARGUMENT,
+                 "transformer: window and scale_by_layer need a decoder");
+    FV_RETURN_IF((c->full_layers[0] || c->full_layers[1]) && !c->window, ctx, FV_ERR_ARGUMENT,
+                 "transformer: full_layers needs a window");
+    FV_RETURN_IF(fv_has_distance_vectors(c) && c->max_positions < 2, ctx, FV_ERR_ARGUMENT,
+                 "transformer: vectors of distances need two positions");
     FV_RETURN_IF(c->target_vocabulary && !(c->encoder_layers && c->decoder_layers), ctx,
                  FV_ERR_ARGUMENT, "transformer: target_vocabulary needs an encoder and a decoder");
     FV_RETURN_IF(c->logits_bias && !c->decoder_layers && !c->mlm_head, ctx, FV_ERR_ARGUMENT,
@@ -335,7 +194,10 @@ static fv_block_config block_of(const fv_transformer_config *c, const fv_side_na
     fv_mha_config *h = &b.self;
     if (c->head_dim > 0) h->d_k = c->head_dim;
     h->kv_heads = c->kv_heads;
-    h->bias = h->bias_out = c->attention_bias;
+    h->bias = c->attention_bias;
+    h->bias_out = c->attention_bias && c->attention_out_bias;
+    h->qk_norm = c->qk_norm;
+    h->qk_norm_eps = c->eps;
     h->fused_qkv = b.names->self.qkv && !b.names->self.q;
     h->init_std = c->init_std;
     h->attention.score = c->unscaled ? FV_ATTENTION_DOT : FV_ATTENTION_SCALED;
@@ -345,6 +207,12 @@ static fv_block_config block_of(const fv_transformer_config *c, const fv_side_na
     if (c->positions == FV_POSITION_ROTARY) {
         h->rotary = c->rotary;
         if (h->rotary.width == 0) h->rotary.width = h->d_k;
+    }
+    if (fv_has_distance_vectors(c)) {
+        h->relative = (fv_relative){
+            .kind = FV_RELATIVE_CLIPPED, .max_distance = c->max_positions - 1, .reversed = true};
+        h->relative_vectors = h->relative_no_values = true;
+        h->relative_queries = c->positions == FV_POSITION_RELATIVE_KEY_QUERY;
     }
     b.ff.hidden = encoder ? c->hidden : c->decoder_hidden;
     b.ff.act = c->act;
@@ -357,6 +225,16 @@ static fv_block_config block_of(const fv_transformer_config *c, const fv_side_na
         h->init_std_out = b.ff.init_std_out =
             c->init_std / sqrt(2.0 * (double)(c->decoder_layers ? c->decoder_layers : 1));
     return b;
+}
+
+/* What differs from layer to layer of a decoder. */
+static void set_layer(const fv_transformer_config *c, int64_t layer, fv_mha_config *self)
+{
+    fv_attention_rule *rule = &self->attention.rule;
+    rule->left = c->window > 0 && !fv_is_full_layer(c, layer) ? c->window - 1 : -1;
+    if (!c->scale_by_layer) return;
+    const double own = c->unscaled ? 1 : 1 / sqrt((double)self->d_k);
+    rule->scale = own / (double)(layer + 1);
 }
 
 /* Matrices that the family's files hold transposed. */
@@ -378,11 +256,12 @@ static fv_status create_blocks(fv_transformer *m, fv_side *s, const fv_side_name
     s->calls = fv_mem_zalloc(&ctx->mem, 2 * (size_t)s->layers * sizeof *s->calls);
     FV_RETURN_IF(!s->blocks || !s->calls, ctx, FV_ERR_MEMORY, "no memory for %lld layers",
                  (long long)s->layers);
-    const fv_block_config cfg = block_of(&m->cfg, names, s->encoder);
+    fv_block_config cfg = block_of(&m->cfg, names, s->encoder);
     const bool transposed = fv_family_names_of(m->cfg.family)->transposed;
     for (int64_t i = 0; i < s->layers; i++) {
         char prefix[FV_NN_NAME];
         snprintf(prefix, sizeof prefix, "%s%lld", names->layer, (long long)i);
+        if (!s->encoder) set_layer(&m->cfg, i, &cfg.self);
         FV_TRY(fv_block_create(m->params, prefix, &cfg, &s->blocks[i]));
         for (int k = 0; k < 2; k++)
             s->calls[2 * i + k] = (fv_side_call){.block = &s->blocks[i], .training = k > 0};
@@ -496,8 +375,31 @@ static fv_status create_heads(fv_transformer *m)
 
 /* ---- entry points------------------------------------------------------------------- */
 
+/* The model's own copy of the factors of longrope. */
+static fv_status keep_factors(fv_transformer *m)
+{
+    const fv_transformer_config *c = &m->cfg;
+    fv_rotary_config *r = &m->cfg.rotary;
+    if (c->positions != FV_POSITION_ROTARY || r->scaling != FV_ROTARY_SCALING_LONGROPE)
+        return FV_OK;
+    FV_RETURN_IF(!r->short_factors || !r->long_factors, m->ctx, FV_ERR_ARGUMENT,
+                 "transformer: longrope needs short_factors and long_factors");
+    const int64_t width = r->width      ? r->width
+                          : c->head_dim ? c->head_dim
+                                        : c->width / c->decoder_heads;
+    m->factor_count = (size_t)(width / 2);
+    m->factors = fv_mem_alloc(&m->ctx->mem, 2 * m->factor_count * sizeof *m->factors);
+    FV_RETURN_IF(!m->factors, m->ctx, FV_ERR_MEMORY, "no memory for a model");
+    memcpy(m->factors, r->short_factors, m->factor_count * sizeof *m->factors);
+    memcpy(m->factors + m->factor_count, r->long_factors, m->factor_count * sizeof *m->factors);
+    r->short_factors = m->factors;
+    r->long_factors = m->factors + m->factor_count;
+    return FV_OK;
+}
+
 static fv_status build(fv_transformer *m)
 {
+    FV_TRY(keep_factors(m));
     FV_TRY(create_stack(m, true));
     FV_TRY(create_stack(m, false));
     return create_heads(m);
@@ -541,6 +443,7 @@ void fv_transformer_destroy(fv_transformer **model)
     if (!m) return;
     free_blocks(m->ctx, &m->encoder);
     free_blocks(m->ctx, &m->decoder);
+    if (m->factors) fv_mem_free(&m->ctx->mem, m->factors, 2 * m->factor_count * sizeof *m->factors);
     fv_mem_free(&m->ctx->mem, m, sizeof *m);
     *model = NULL;
 }

@@ -1,12 +1,14 @@
 /*
  * Internals of fovea/transformer.h.
  *
- *     transformer.c        settings, checks, parameters
- *     transformer_names.c  parameter names of each family
- *     transformer_rows.c   tokens and positions, varlen or padded
- *     transformer_run.c    forward passes and capture
- *     transformer_heads.c  heads on top of the last states
- *     transformer_loss.c   losses
+ *     transformer_settings.c  a typical model of each family
+ *     transformer.c           checks, parameters
+ *     transformer_names.c     parameter names of each family
+ *     transformer_rows.c      tokens and positions, varlen or padded
+ *     transformer_angles.c    rotary tables of the rows
+ *     transformer_run.c       forward passes and capture
+ *     transformer_heads.c     heads on top of the last states
+ *     transformer_loss.c      losses
  */
 #ifndef FV_MODELS_TRANSFORMER_H
 #define FV_MODELS_TRANSFORMER_H
@@ -73,7 +75,20 @@ struct fv_transformer {
     fv_tensor *logits_bias;   /* of the vocabulary's size, or NULL */
     fv_dense words_dense, pooler, next_sentence, labels_dense, labels, spans;
     fv_norm_layer words_norm;
+    double *factors; /* of longrope: short, then long, factor_count each; or NULL */
+    size_t factor_count;
 };
+
+/* ---- what follows from settings (transformer.c) ------------------------------------- */
+
+#define FV_CONTEXT_UNBOUNDED (INT64_MAX / 2)
+
+/* Positions are Shaw's vectors, one set in each layer. */
+bool fv_has_distance_vectors(const fv_transformer_config *c);
+/* Whether a decoder layer sees all tokens in spite of the window. */
+bool fv_is_full_layer(const fv_transformer_config *c, int64_t layer);
+/* Tokens that a sequence may have. */
+int64_t fv_context_of(const fv_transformer_config *c);
 
 /* ---- rows (transformer_rows.c) ------------------------------------------------------ */
 
@@ -85,9 +100,11 @@ int64_t fv_token_rows_documents(const fv_token_rows *rows);
  * rows->positions is NULL. */
 fv_tensor *fv_side_embed(fv_ctx *ctx, const fv_transformer *m, const fv_side *side,
                          const fv_token_rows *rows, int64_t first, bool training);
-/* The rotary table of the rows, or NULL where the model has none. */
+/* The rotary table of the rows, or NULL where the model has none. Scalings that depend on the
+ * length of a sequence take each document's own, and `following` tokens more: those that prefill
+ * leaves to the first step. */
 fv_tensor *fv_side_angles(fv_ctx *ctx, const fv_transformer *m, const fv_token_rows *rows,
-                          int64_t first);
+                          int64_t first, int64_t following);
 /* u8 [batch, 1, 1, n] from a mask, or NULL. */
 fv_tensor *fv_token_rows_visible(fv_ctx *ctx, const fv_token_rows *rows);
 

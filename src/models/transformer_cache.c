@@ -9,6 +9,7 @@
 
 #include "base/checked_math.h"
 #include "fovea/autograd.h"
+#include "tensor/host_table.h"
 #include "tensor/launch.h"
 
 enum { ROOM_STEP = 32 };
@@ -206,7 +207,10 @@ static fv_tensor *all_keys(fv_ctx *ctx, const fv_tensor *t, int64_t rows, int64_
 
 /* ---- sources -------------------------------------------------------------------------- */
 
-static bool relative(const fv_transformer *m) { return m->cfg.positions == FV_POSITION_RELATIVE; }
+static bool relative(const fv_transformer *m)
+{
+    return m->cfg.positions == FV_POSITION_RELATIVE || fv_has_distance_vectors(&m->cfg);
+}
 
 /* Keys and values of one layer for all sources, as rectangles [sources, longest, heads, d]. */
 static void cross_keys(fv_cache *c, int64_t layer, const fv_memory *memory)
@@ -335,7 +339,7 @@ static fv_status prefill(fv_cache *c, const fv_sequences *prompts, const int64_t
     if (fv_token_rows_check(ctx, m, &rows)) {
         in.q_begin = in.k_begin = rows.begin;
         in.visible = fv_token_rows_visible(ctx, &rows);
-        in.rotary_table = in.key_rotary_table = fv_side_angles(ctx, m, &rows, 0);
+        in.rotary_table = in.key_rotary_table = fv_side_angles(ctx, m, &rows, 0, 1);
         if (s->relative_table)
             in.bias = fv_relative_bias(ctx, s->relative_table, &s->relative, 0, rows.ids->shape[1],
                                        rows.ids->shape[1]);
@@ -370,12 +374,7 @@ fv_status fv_cache_check(const fv_cache *c, const fv_sequences *prompts,
     return FV_OK;
 }
 
-int64_t fv_cache_max_tokens(const fv_transformer *m)
-{
-    const fv_position_kind kind = m->cfg.positions;
-    const bool bounded = kind == FV_POSITION_LEARNED || kind == FV_POSITION_ROTARY;
-    return bounded ? m->cfg.max_positions : FV_CACHE_UNBOUNDED;
-}
+int64_t fv_cache_max_tokens(const fv_transformer *m) { return fv_context_of(&m->cfg); }
 
 /* Prefills prompts that have more than one token. Prompt i belongs to row rows[i]; NULL: row i. */
 static fv_status fill_prompts(fv_cache *c, const fv_sequences *prompts, const int64_t *rows)
@@ -468,6 +467,18 @@ static bool may_step(fv_ctx *ctx, fv_cache *c, const fv_tensor *tokens)
     return ctx->error == FV_OK;
 }
 
+/* u8 [rows, 1, 1, n]: the keys in each row's own window. The attention rule has one position for
+ * the queries of all rows. */
+static fv_tensor *windows(fv_ctx *ctx, const fv_cache *c, int64_t n)
+{
+    const int64_t window = c->model->cfg.window, shape[4] = {c->rows, 1, 1, n};
+    uint8_t *x = fv_host_alloc(ctx, FV_U8, 4, shape);
+    for (int64_t i = 0; x && i < c->rows; i++)
+        for (int64_t j = 0; j < n; j++)
+            x[i * n + j] = j <= c->length[i] && j > c->length[i] - window;
+    return fv_host_tensor(ctx, FV_U8, x, 4, shape, FV_U8);
+}
+
 /* Positions of the tokens, and the keys they attend to. */
 static void set_positions(fv_ctx *ctx, const fv_cache *c, fv_token_rows *rows, fv_block_input *in)
 {
@@ -483,8 +494,9 @@ static void set_positions(fv_ctx *ctx, const fv_cache *c, fv_token_rows *rows, f
         rows->positions = fv_unsqueeze(ctx, fv_cache_by_row(ctx, c, c->length), 1);
         rows->longest = n;
         in->rotary_table_per_sequence = true;
+        if (m->cfg.window > 0) in->window_visible = windows(ctx, c, n);
     }
-    in->rotary_table = in->key_rotary_table = fv_side_angles(ctx, m, rows, n - 1);
+    in->rotary_table = in->key_rotary_table = fv_side_angles(ctx, m, rows, n - 1, 0);
     if (s->relative_table)
         in->bias = fv_relative_bias(ctx, s->relative_table, &s->relative, n - 1, 1, n);
     in->x = fv_side_embed(ctx, m, s, rows, n - 1, false);

@@ -37,7 +37,6 @@ int64_t fv_cache_longest(const fv_cache *c);
 /* Grows the host arrays to this many rows. */
 fv_status fv_cache_reserve_rows(fv_cache *c, int64_t rows);
 /* Maximum tokens of a sequence. */
-#define FV_CACHE_UNBOUNDED (INT64_MAX / 2)
 int64_t fv_cache_max_tokens(const fv_transformer *m);
 
 /* Before anything is computed: whether prompts and sources (NULL: none) fit model and cache. */

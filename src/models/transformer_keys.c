@@ -14,7 +14,9 @@ enum { AS_FAMILY = -1 };
 #define WIDE 16777216.0
 
 static const fv_key keys[] = {
-    {"transformer.family", FV_KEY_CHOICE, "marian", 0, 0, "fovea|gpt2|bert|marian|t5|llama",
+    {"transformer.family", FV_KEY_CHOICE, "marian", 0, 0,
+     "fovea|gpt2|bert|marian|t5|llama|mistral|qwen2|qwen3",
+
      "architecture family, as in Hugging Face; keys left at -1 or \"family\" take its value"},
     {"transformer.width", FV_KEY_INT, "-1", -1, WIDE, NULL, "of a token's vector"},
     {"transformer.encoder_layers", FV_KEY_INT, "-1", -1, 1000, NULL, "blocks that read the source"},
@@ -58,8 +60,11 @@ void fv_transformer_config_from(const fv_recipe *recipe, fv_transformer_config *
 {
     static const fv_act acts[] = {FV_ACT_NONE,      FV_ACT_RELU, FV_ACT_GELU,
                                   FV_ACT_GELU_TANH, FV_ACT_SILU, FV_ACT_QUICK_GELU};
+    static const fv_family families[] = {FV_FAMILY_FOVEA,   FV_FAMILY_GPT2,  FV_FAMILY_BERT,
+                                         FV_FAMILY_MARIAN,  FV_FAMILY_T5,    FV_FAMILY_LLAMA,
+                                         FV_FAMILY_MISTRAL, FV_FAMILY_QWEN2, FV_FAMILY_QWEN3};
     fv_transformer_config_init(cfg, sizeof *cfg,
-                               (fv_family)fv_recipe_choice(recipe, "transformer.family"));
+                               families[fv_recipe_choice(recipe, "transformer.family")]);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const int64_t value = fv_recipe_int(recipe, sizes[i].name);
         if (value != AS_FAMILY) *(int64_t *)(void *)((char *)cfg + sizes[i].at) = value;

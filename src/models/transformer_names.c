@@ -3,7 +3,9 @@
 
 #define OUR_HEADS(part)                                                                            \
     {                                                                                              \
-        part ".q_proj", part ".k_proj", part ".v_proj", part ".qkv_proj", part ".out_proj"         \
+        .q = part ".q_proj", .k = part ".k_proj", .v = part ".v_proj", .qkv = part ".qkv_proj",    \
+        .out = part ".out_proj", .q_norm = part ".q_norm", .k_norm = part ".k_norm",               \
+        .relative_keys = part ".relative.keys"                                                     \
     }
 #define OUR_BLOCK                                                                                  \
     {                                                                                              \
@@ -20,7 +22,7 @@
 
 #define MARIAN_HEADS(part)                                                                         \
     {                                                                                              \
-        part ".q_proj", part ".k_proj", part ".v_proj", NULL, part ".out_proj"                     \
+        .q = part ".q_proj", .k = part ".k_proj", .v = part ".v_proj", .out = part ".out_proj"     \
     }
 /* `norm`: of the embedding, or NULL. */
 #define MARIAN_STACK(side, norm)                                                                   \
@@ -43,8 +45,11 @@
         .types = model ".embeddings.token_type_embeddings",                                        \
         .embedding_norm = model ".embeddings.LayerNorm", .layer = model ".encoder.layer.",         \
         .block = {                                                                                 \
-            .self = {"attention.self.query", "attention.self.key", "attention.self.value", NULL,   \
-                     "attention.output.dense"},                                                    \
+            .self = {.q = "attention.self.query",                                                  \
+                     .k = "attention.self.key",                                                    \
+                     .v = "attention.self.value",                                                  \
+                     .out = "attention.output.dense",                                              \
+                     .relative_keys = "attention.self.distance_embedding.weight"},                 \
             .ff = {"intermediate.dense", NULL, "output.dense"},                                    \
             .self_norm = "attention.output.LayerNorm",                                             \
             .ff_norm = "output.LayerNorm"                                                          \
@@ -63,7 +68,7 @@
 
 #define T5_HEADS(part)                                                                             \
     {                                                                                              \
-        part ".q", part ".k", part ".v", NULL, part ".o"                                           \
+        .q = part ".q", .k = part ".k", .v = part ".v", .out = part ".o"                           \
     }
 /* `ff_at` is the number of the feed-forward sublayer. */
 #define T5_BLOCK(ff_at, ...)                                                                       \
@@ -81,6 +86,25 @@
                           "layer." ff_at ".DenseReluDense.wi_0"),                                  \
         .relative = side ".block.0.layer.0.SelfAttention.relative_attention_bias",                 \
         .final_norm = side ".final_layer_norm"                                                     \
+    }
+
+/* Llama and its relatives; `norm_q` and `norm_k`: of each head, or NULL. */
+#define LLAMA(type, class, norm_q, norm_k)                                                         \
+    {                                                                                              \
+        .model_type = type, .class_name = class, .prefix = "model.",                               \
+        .decoder = {.embedding = "model.embed_tokens",                                             \
+                    .layer = "model.layers.",                                                      \
+                    .gated = {.self = {.q = "self_attn.q_proj",                                    \
+                                       .k = "self_attn.k_proj",                                    \
+                                       .v = "self_attn.v_proj",                                    \
+                                       .out = "self_attn.o_proj",                                  \
+                                       .q_norm = norm_q,                                           \
+                                       .k_norm = norm_k},                                          \
+                              .ff = {"mlp.up_proj", "mlp.gate_proj", "mlp.down_proj"},             \
+                              .self_norm = "input_layernorm",                                      \
+                              .ff_norm = "post_attention_layernorm"},                              \
+                    .final_norm = "model.norm"},                                                   \
+        .logits = "lm_head"                                                                        \
     }
 
 static const fv_family_names families[FV_FAMILY_COUNT] = {
@@ -138,18 +162,7 @@ static const fv_family_names families[FV_FAMILY_COUNT] = {
                       .encoder = T5_STACK("encoder", "1"),
                       .decoder = T5_STACK("decoder", "2"),
                       .logits = "lm_head"},
-    [FV_FAMILY_LLAMA] =
-        {.model_type = "llama",
-         .prefix = "model.",
-         .decoder = {.embedding = "model.embed_tokens",
-                     .layer = "model.layers.",
-                     .gated = {.self = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
-                                        NULL, "self_attn.o_proj"},
-                               .ff = {"mlp.up_proj", "mlp.gate_proj", "mlp.down_proj"},
-                               .self_norm = "input_layernorm",
-                               .ff_norm = "post_attention_layernorm"},
-                     .final_norm = "model.norm"},
-         .logits = "lm_head"},
+    [FV_FAMILY_LLAMA] = LLAMA("llama", "Llama", NULL, NULL),
     [FV_FAMILY_DISTILBERT] = {.model_type = "distilbert",
                               .class_name = "DistilBert",
                               .prefix = "distilbert.",
@@ -157,9 +170,10 @@ static const fv_family_names families[FV_FAMILY_COUNT] = {
                                           .positions = "distilbert.embeddings.position_embeddings",
                                           .embedding_norm = "distilbert.embeddings.LayerNorm",
                                           .layer = "distilbert.transformer.layer.",
-                                          .block = {.self = {"attention.q_lin", "attention.k_lin",
-                                                             "attention.v_lin", NULL,
-                                                             "attention.out_lin"},
+                                          .block = {.self = {.q = "attention.q_lin",
+                                                             .k = "attention.k_lin",
+                                                             .v = "attention.v_lin",
+                                                             .out = "attention.out_lin"},
                                                     .ff = {"ffn.lin1", NULL, "ffn.lin2"},
                                                     .self_norm = "sa_layer_norm",
                                                     .ff_norm = "output_layer_norm"}},
@@ -182,6 +196,9 @@ static const fv_family_names families[FV_FAMILY_COUNT] = {
                         .logits = "lm_head",
                         .logits_bias = "final_logits_bias",
                         .logits_bias_row = true},
+    [FV_FAMILY_MISTRAL] = LLAMA("mistral", "Mistral", NULL, NULL),
+    [FV_FAMILY_QWEN2] = LLAMA("qwen2", "Qwen2", NULL, NULL),
+    [FV_FAMILY_QWEN3] = LLAMA("qwen3", "Qwen3", "self_attn.q_norm", "self_attn.k_norm"),
 };
 
 const fv_family_names *fv_family_names_of(fv_family family)

@@ -77,10 +77,16 @@ fv_token_rows fv_token_rows_pad(fv_ctx *ctx, const fv_sequences *s, int64_t pad)
     return rows;
 }
 
+/* Distances need one document per row. */
+static bool is_relative(const fv_transformer_config *c)
+{
+    return c->positions == FV_POSITION_RELATIVE || fv_has_distance_vectors(c);
+}
+
 fv_token_rows fv_transformer_rows(fv_ctx *ctx, const fv_transformer *model, const fv_sequences *s)
 {
-    return model->cfg.positions == FV_POSITION_RELATIVE ? fv_token_rows_pad(ctx, s, model->cfg.pad)
-                                                        : fv_token_rows_varlen(ctx, s);
+    return is_relative(&model->cfg) ? fv_token_rows_pad(ctx, s, model->cfg.pad)
+                                    : fv_token_rows_varlen(ctx, s);
 }
 
 /* ---- checks ------------------------------------------------------------------------- */
@@ -109,16 +115,14 @@ bool fv_token_rows_check(fv_ctx *ctx, const fv_transformer *m, const fv_token_ro
         fv_poison(ctx, FV_ERR_SHAPE, "transformer: varlen documents need one row and no mask");
         return false;
     }
-    if (rows->begin && m->cfg.positions == FV_POSITION_RELATIVE) {
+    if (rows->begin && is_relative(&m->cfg)) {
         fv_poison(ctx, FV_ERR_ARGUMENT, "transformer: relative positions need padded rows");
         return false;
     }
     const int64_t longest = rows->begin ? rows->longest : ids->shape[1];
-    const bool bounded =
-        m->cfg.positions == FV_POSITION_LEARNED || m->cfg.positions == FV_POSITION_ROTARY;
-    if (bounded && longest > m->cfg.max_positions) {
+    if (longest > fv_context_of(&m->cfg)) {
         fv_poison(ctx, FV_ERR_LIMIT, "transformer: %lld tokens, but the model has %lld positions",
-                  (long long)longest, (long long)m->cfg.max_positions);
+                  (long long)longest, (long long)fv_context_of(&m->cfg));
         return false;
     }
     return true;
@@ -180,18 +184,6 @@ static fv_tensor *rows_of_table(fv_ctx *ctx, const fv_transformer *m, fv_tensor 
     if (!table)
         table = fv_sinusoid(ctx, dtype, 0, rows->longest, m->cfg.width, 10000, m->cfg.sinusoid);
     return fv_embedding(ctx, table, index, -1);
-}
-
-fv_tensor *fv_side_angles(fv_ctx *ctx, const fv_transformer *m, const fv_token_rows *rows,
-                          int64_t first)
-{
-    if (m->cfg.positions != FV_POSITION_ROTARY || ctx->error != FV_OK) return NULL;
-    const fv_side *s = m->decoder.layers ? &m->decoder : &m->encoder;
-    const fv_rotary_config *rotary = &s->blocks[0].self.cfg.rotary;
-    const fv_dtype dtype = s->embedding->dtype;
-    if (!rows->positions) return fv_rotary_table(ctx, dtype, rotary, first, rows->ids->shape[1]);
-    fv_tensor *table = fv_rotary_table(ctx, dtype, rotary, 0, rows->longest);
-    return fv_index_select(ctx, table, fv_reshape(ctx, rows->positions, 1, (int64_t[]){-1}), 1);
 }
 
 /* ---- embedding ---------------------------------------------------------------------- */

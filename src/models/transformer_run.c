@@ -88,7 +88,7 @@ static fv_tensor *run_stack(fv_ctx *ctx, const fv_transformer *m, const fv_side 
     in->training = pass->training;
     in->visible = fv_token_rows_visible(ctx, rows);
     in->q_begin = in->k_begin = rows->begin;
-    in->rotary_table = in->key_rotary_table = fv_side_angles(ctx, m, rows, 0);
+    in->rotary_table = in->key_rotary_table = fv_side_angles(ctx, m, rows, 0, 0);
     if (s->relative_table)
         in->bias = fv_relative_bias(ctx, s->relative_table, &s->relative, 0, n, n);
     in->x = fv_side_embed(ctx, m, s, rows, 0, pass->training);

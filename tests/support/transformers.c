@@ -14,7 +14,8 @@ fv_transformer_config small_config(fv_family family)
     if (c.encoder_layers) c.encoder_layers = 2;
     if (c.decoder_layers) c.decoder_layers = 2;
     c.max_positions = 40;
-    if (family == FV_FAMILY_LLAMA) c.kv_heads = 2;
+    if (c.gated) c.kv_heads = 2;
+    if (c.window) c.window = 5;
     if (family == FV_FAMILY_T5)
         c.relative_buckets = 8, c.relative_max_distance = 16, c.logits_scale = 0.25;
     if (family == FV_FAMILY_BERT) c.pooler = c.next_sentence = true;

@@ -1,0 +1,66 @@
+/* Rotary tables for the rows of a pass. */
+#include "models/transformer.h"
+#include "nn/rotary.h"
+
+/* The positions that the rows name, or 0 .. n - 1 from `first` on. */
+static fv_status read_positions(fv_ctx *ctx, const fv_token_rows *rows, int64_t first, int64_t n,
+                                int64_t *position)
+{
+    if (rows->positions)
+        return fv_tensor_read(ctx, rows->positions, position, (size_t)n * sizeof *position);
+    for (int64_t i = 0; i < n; i++)
+        position[i] = first + i;
+    return FV_OK;
+}
+
+/*
+ * The length of each token's sequence. A row of consecutive positions ends with the sequence so
+ * far; of one token per row, each is the last of its sequence; documents have their own; other
+ * positions belong to one sequence of `longest` tokens.
+ */
+static fv_status read_lengths(fv_ctx *ctx, const fv_token_rows *rows, const int64_t *position,
+                              int64_t n, int64_t following, int64_t *length)
+{
+    const bool single = rows->ids->shape[1] == 1;
+    const int64_t whole = rows->positions ? rows->longest : position[n - 1] + 1;
+    for (int64_t i = 0; i < n; i++)
+        length[i] = (rows->positions && single ? position[i] + 1 : whole) + following;
+    if (!rows->begin) return FV_OK;
+    /* Positions of a document start at 0, so its last one tells its length. */
+    for (int64_t i = n - 1; i >= 0; i--)
+        length[i] =
+            i == n - 1 || position[i + 1] == 0 ? position[i] + 1 + following : length[i + 1];
+    return ctx->error;
+}
+
+static fv_tensor *angles_by_length(fv_ctx *ctx, const fv_rotary_config *rotary, fv_dtype dtype,
+                                   const fv_token_rows *rows, int64_t first, int64_t following)
+{
+    const int64_t n = rows->positions ? rows->positions->count : rows->ids->shape[1];
+    const size_t bytes = 2 * (size_t)n * sizeof(int64_t);
+    int64_t *position = fv_mem_alloc(&ctx->mem, bytes), *length = position + n;
+    fv_tensor *table = ctx->invalid;
+    if (!position) {
+        fv_poison(ctx, FV_ERR_MEMORY, "transformer: no memory for %lld positions", (long long)n);
+        return table;
+    }
+    if (read_positions(ctx, rows, first, n, position) == FV_OK &&
+        read_lengths(ctx, rows, position, n, following, length) == FV_OK)
+        table = fv_rotary_rows(ctx, dtype, rotary, n, position, length);
+    fv_mem_free(&ctx->mem, position, bytes);
+    return table;
+}
+
+fv_tensor *fv_side_angles(fv_ctx *ctx, const fv_transformer *m, const fv_token_rows *rows,
+                          int64_t first, int64_t following)
+{
+    if (m->cfg.positions != FV_POSITION_ROTARY || ctx->error != FV_OK) return NULL;
+    const fv_side *s = m->decoder.layers ? &m->decoder : &m->encoder;
+    const fv_rotary_config *rotary = &s->blocks[0].self.cfg.rotary;
+    const fv_dtype dtype = s->embedding->dtype;
+    if (fv_rotary_depends_on_length(rotary))
+        return angles_by_length(ctx, rotary, dtype, rows, first, following);
+    if (!rows->positions) return fv_rotary_table(ctx, dtype, rotary, first, rows->ids->shape[1]);
+    fv_tensor *table = fv_rotary_table(ctx, dtype, rotary, 0, rows->longest);
+    return fv_index_select(ctx, table, fv_reshape(ctx, rows->positions, 1, (int64_t[]){-1}), 1);
+}

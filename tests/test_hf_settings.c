@@ -1,0 +1,236 @@
+/*
+ * Transformers' numbers for settings that few published models use (tests/fixtures/settings): whole
+ * sequences, sequences of different lengths in one row, and steps with a cache in rows of different
+ * lengths. Saved folders give the same bits.
+ */
+#include "fovea/autograd.h"
+#include "fovea/file.h"
+#include "fovea/ops.h"
+#include "fovea/transformer.h"
+#include "support/files.h"
+#include "support/tensors.h"
+#include "support/values.h"
+
+enum { TOKENS = 14, SHORT = 9, VOCABULARY = 19 };
+
+static const char *const decoders[] = {"mistral",         "qwen2",   "qwen3",    "yarn",
+                                       "yarn-fractional", "dynamic", "longrope", "gpt2"};
+enum { DECODERS = sizeof decoders / sizeof *decoders };
+
+typedef struct fixture {
+    fv_ctx *ctx;
+    const char *name;
+    fv_safetensors *expected;
+    fv_model *model;
+    fv_transformer *t;
+} fixture;
+
+static const char *path_of(const char *name, const char *file)
+{
+    static char path[96];
+    snprintf(path, sizeof path, "fixtures/settings/%s%s%s", name, *file ? "/" : "", file);
+    return test_path(path);
+}
+
+static bool fixture_open(fixture *f, const char *name)
+{
+    *f = (fixture){.ctx = values_begin(), .name = name};
+    CHECK_OK(f->ctx,
+             fv_safetensors_open(f->ctx, path_of(name, "expected.safetensors"), 0, &f->expected));
+    CHECK_OK(f->ctx, fv_model_open(f->ctx, path_of(name, ""), &f->model));
+    if (f->model) f->t = fv_model_transformer(f->model);
+    return f->expected && f->t;
+}
+
+static void fixture_close(fixture *f)
+{
+    fv_model_close(&f->model);
+    fv_safetensors_close(&f->expected);
+    values_end(&f->ctx);
+}
+
+static fv_tensor *expected(const fixture *f, const char *name)
+{
+    return fv_safetensors_load(f->ctx, f->expected, name);
+}
+
+/* Within 2e-5 of the largest expected number. */
+static void compare(const fixture *f, const char *what, fv_tensor *ours, fv_tensor *theirs)
+{
+    double largest = NAN;
+    const double off = tensor_distance(f->ctx, ours, theirs);
+    CHECK_OK(f->ctx, fv_tensor_item(f->ctx, fv_max(f->ctx, fv_abs(f->ctx, theirs), 0, NULL, false),
+                                    &largest));
+    if (!(off <= 2e-5 * largest))
+        test_failed(__FILE__, __LINE__, "%s: %s is off by %g of %g", f->name, what, off, largest);
+}
+
+static fv_tensor *logits_of(const fixture *f, const fv_transformer *t, const fv_token_rows *rows)
+{
+    return fv_transformer_logits(f->ctx, t,
+                                 fv_transformer_decode(f->ctx, t, rows, NULL, NULL, NULL));
+}
+
+/* ---- decoders --------------------------------------------------------------------------- */
+
+static void whole_sequences(void)
+{
+    for (int i = 0; i < DECODERS; i++) {
+        fixture f;
+        if (fixture_open(&f, decoders[i])) {
+            const fv_token_rows rows = {.ids = expected(&f, "input_ids")};
+            compare(&f, "a batch", logits_of(&f, f.t, &rows), expected(&f, "logits"));
+        }
+        fixture_close(&f);
+    }
+}
+
+/* Documents of 14 and 9 tokens in one row: each has the numbers that it has alone. */
+static void documents_in_one_row(void)
+{
+    for (int i = 0; i < DECODERS; i++) {
+        fixture f;
+        if (fixture_open(&f, decoders[i])) {
+            int64_t *ids = tensor_indices(f.ctx, expected(&f, "input_ids"));
+            const int64_t *list[2] = {ids, ids + TOKENS}, length[2] = {TOKENS, SHORT};
+            const fv_sequences both = {.count = 2, .tokens = list, .length = length};
+            const fv_token_rows rows = fv_token_rows_varlen(f.ctx, &both);
+            fv_tensor *y = logits_of(&f, f.t, &rows), *all = expected(&f, "logits");
+            compare(&f, "the first document", fv_slice(f.ctx, y, 1, 0, TOKENS, 1),
+                    fv_slice(f.ctx, all, 0, 0, 1, 1));
+            compare(&f, "the second document", fv_slice(f.ctx, y, 1, TOKENS, TOKENS + SHORT, 1),
+                    expected(&f, "short"));
+            free(ids);
+        }
+        fixture_close(&f);
+    }
+}
+
+/* Steps of rows that begin with 5 and 3 tokens, against the same steps in transformers. */
+static void check_steps(const fixture *f, fv_cache *cache, const int64_t *ids, int rows, int first)
+{
+    fv_ctx *ctx = f->ctx;
+    static const int64_t begins[2] = {5, 3};
+    const int64_t *list[2] = {ids, ids + TOKENS}, count = rows;
+    const fv_sequences prompts = {.count = rows, .tokens = list + first, .length = begins + first};
+    fv_tensor *theirs[2] = {expected(f, "steps.0"), expected(f, "steps.1")};
+    CHECK_OK(ctx, fv_cache_begin(cache, &prompts, NULL, 2));
+    for (int64_t t = 0; t < TOKENS - begins[first] + 1; t++) {
+        int64_t next[2];
+        for (int i = 0; i < rows; i++)
+            next[i] = list[first + i][begins[first + i] - 1 + t];
+        fv_tensor *y = fv_cache_step(ctx, cache, fv_from_host(ctx, FV_I64, 1, &count, next));
+        for (int i = 0; i < rows; i++)
+            compare(f, rows == 2 ? "a step of two rows" : "a step of one row",
+                    fv_slice(ctx, y, 0, i, i + 1, 1),
+                    fv_slice(ctx, theirs[first + i], 0, t, t + 1, 1));
+    }
+}
+
+static void steps_with_a_cache(void)
+{
+    for (int i = 0; i < DECODERS; i++) {
+        fixture f;
+        fv_cache *cache = NULL;
+        if (fixture_open(&f, decoders[i])) {
+            int64_t *ids = tensor_indices(f.ctx, expected(&f, "input_ids"));
+            CHECK_OK(f.ctx, fv_cache_create(f.t, &cache));
+            check_steps(&f, cache, ids, 1, 0);
+            check_steps(&f, cache, ids, 1, 1);
+            check_steps(&f, cache, ids, 2, 0);
+            fv_cache_destroy(&cache);
+            free(ids);
+        }
+        fixture_close(&f);
+    }
+}
+
+/* ---- encoders, both sides ----------------------------------------------------------------- */
+
+static void vectors_of_distances(void)
+{
+    static const char *const names[] = {"relative_key", "relative_key_query"};
+    for (int i = 0; i < 2; i++) {
+        fixture f;
+        if (fixture_open(&f, names[i])) {
+            fv_ctx *ctx = f.ctx;
+            const fv_token_rows rows = {.ids = expected(&f, "input_ids"),
+                                        .mask = expected(&f, "attention_mask")};
+            fv_tensor *y =
+                fv_transformer_logits(ctx, f.t, fv_transformer_encode(ctx, f.t, &rows, NULL));
+            fv_tensor *all = expected(&f, "logits");
+            for (int row = 0; row < 2; row++) { /* padding does not count */
+                const int64_t n = row ? SHORT : TOKENS;
+                fv_tensor *ours = fv_slice(ctx, fv_slice(ctx, y, 0, row, row + 1, 1), 1, 0, n, 1);
+                compare(&f, "a sequence", ours,
+                        fv_slice(ctx, fv_slice(ctx, all, 0, row, row + 1, 1), 1, 0, n, 1));
+            }
+        }
+        fixture_close(&f);
+    }
+}
+
+static void few_distances(void)
+{
+    fixture f;
+    if (fixture_open(&f, "t5")) {
+        const fv_token_rows source = {.ids = expected(&f, "input_ids")},
+                            target = {.ids = expected(&f, "decoder_input_ids")};
+        fv_tensor *memory = fv_transformer_encode(f.ctx, f.t, &source, NULL);
+        fv_tensor *h = fv_transformer_decode(f.ctx, f.t, &target, memory, &source, NULL);
+        compare(&f, "a batch", fv_transformer_logits(f.ctx, f.t, h), expected(&f, "logits"));
+    }
+    fixture_close(&f);
+}
+
+/* ---- there and back ----------------------------------------------------------------------- */
+
+/* A saved folder is a model with the same settings and bits; our own format holds them all. */
+static void saved_settings_open_again(void)
+{
+    for (int i = 0; i < DECODERS; i++)
+        for (int ours = 0; ours < 2; ours++) {
+            fixture f;
+            fv_model *again = NULL;
+            folder_make();
+            if (fixture_open(&f, decoders[i])) {
+                const fv_token_rows rows = {.ids = expected(&f, "input_ids")};
+                fv_tensor *y = logits_of(&f, f.t, &rows);
+                if (ours) {
+                    fv_transformer_config cfg = *fv_transformer_settings(f.t);
+                    fv_transformer_config back = {.struct_size = sizeof back};
+                    cfg.family = FV_FAMILY_FOVEA;
+                    CHECK_OK(f.ctx,
+                             fv_transformer_config_save(f.ctx, &cfg, folder_path("config.json")));
+                    CHECK_OK(f.ctx,
+                             fv_transformer_config_load(f.ctx, folder_path("config.json"), &back));
+                    CHECK_EQ(back.window, cfg.window);
+                    CHECK_EQ((int)back.full_layers[0], (int)cfg.full_layers[0]);
+                    CHECK(back.qk_norm == cfg.qk_norm && back.scale_by_layer == cfg.scale_by_layer);
+                    CHECK(back.rotary.scaling == cfg.rotary.scaling);
+                    CHECK(back.rotary.attention_factor == cfg.rotary.attention_factor);
+                } else {
+                    CHECK_OK(f.ctx, fv_model_save(f.model, folder_path("")));
+                    CHECK_OK(f.ctx, fv_model_open(f.ctx, folder_path(""), &again));
+                    if (again)
+                        CHECK(tensor_same(f.ctx, y,
+                                          logits_of(&f, fv_model_transformer(again), &rows)));
+                }
+            }
+            fv_model_close(&again);
+            fixture_close(&f);
+            folder_remove();
+        }
+}
+
+TEST_MAIN(argc, argv)
+{
+    TEST_BEGIN(argc, argv);
+    RUN(whole_sequences);
+    RUN(documents_in_one_row);
+    RUN(steps_with_a_cache);
+    RUN(vectors_of_distances);
+    RUN(few_distances);
+    RUN(saved_settings_open_again);
+    return TEST_END();
+}
