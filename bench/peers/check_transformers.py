@@ -3,15 +3,18 @@ logits; transformers loads what Fovea saved, without a missing tensor and with t
 
     python bench/peers/check_transformers.py BUILD              # the folder with fovea and examples/
     python bench/peers/check_transformers.py BUILD --trained    # folders of `fovea train` instead
+    python bench/peers/check_transformers.py BUILD --random     # 150 random configurations instead
 
 With --trained, recipes are trained for 20 steps (with $FOVEA_DATA); AutoModel loads the folders with the
-same logits, AutoTokenizer gives the same tokens.
+same logits, AutoTokenizer gives the same tokens. With --random, the configurations of random_models.py are
+counted as equal, refused by Fovea, or different; all must be equal.
 
 Needs torch and transformers. Prints the largest difference relative to the largest logit, and fails
 above 2e-5."""
 import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -19,6 +22,9 @@ import tempfile
 import numpy as np
 import torch
 import transformers as hf
+
+import random_models
+from relative_bert import RelativeBertForMaskedLM
 
 BOUND = 2e-5
 SIZES = dict(
@@ -131,6 +137,96 @@ MODELS = {
             **MARIAN, decoder_vocab_size=90, share_encoder_decoder_embeddings=False,
             tie_word_embeddings=False, activation_function="relu",
         ),
+    ),
+}
+
+QWEN_WINDOWS = dict(use_sliding_window=True, sliding_window=7, max_window_layers=1)
+
+
+def rope(positions, kind, **settings):
+    return dict(
+        max_position_embeddings=positions,
+        rope_parameters=dict(rope_type=kind, rope_theta=10000.0, **settings),
+    )
+
+
+YARN = rope(64, "yarn", factor=4.0, original_max_position_embeddings=16)
+LONGROPE = dict(
+    short_factor=[1.0, 1.1, 1.2, 1.3, 1.5, 2.0], long_factor=[1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+)
+MODELS |= {
+    "gpt2, scaled by layer": (
+        hf.GPT2LMHeadModel,
+        hf.GPT2Config(
+            **GPT2, scale_attn_by_inverse_layer_idx=True, reorder_and_upcast_attn=True,
+            activation_function="quick_gelu",
+        ),
+    ),
+    "gpt2, ids past the vocabulary": (
+        hf.GPT2LMHeadModel, hf.GPT2Config(**GPT2 | dict(bos_token_id=50256, eos_token_id=50256))
+    ),
+    "bert, relative_key": (
+        RelativeBertForMaskedLM, hf.BertConfig(**SIZES, position_embedding_type="relative_key")
+    ),
+    "bert, relative_key_query": (
+        RelativeBertForMaskedLM,
+        hf.BertConfig(**SIZES, position_embedding_type="relative_key_query"),
+    ),
+    "llama, yarn": (hf.LlamaForCausalLM, hf.LlamaConfig(**SIZES, **YARN)),
+    "llama, yarn, all settings": (
+        hf.LlamaForCausalLM,
+        hf.LlamaConfig(
+            **SIZES,
+            **rope(
+                64, "yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=8.0,
+                beta_slow=0.5, mscale=0.7, mscale_all_dim=0.4, truncate=False,
+            ),
+        ),
+    ),
+    "llama, dynamic": (
+        hf.LlamaForCausalLM, hf.LlamaConfig(**SIZES, **rope(16, "dynamic", factor=4.0))
+    ),
+    "llama, longrope, long": (
+        hf.LlamaForCausalLM,
+        hf.LlamaConfig(
+            **SIZES, **rope(64, "longrope", original_max_position_embeddings=16, **LONGROPE)
+        ),
+    ),
+    "llama, longrope, short": (
+        hf.LlamaForCausalLM,
+        hf.LlamaConfig(
+            **SIZES,
+            **rope(
+                64, "longrope", original_max_position_embeddings=40, attention_factor=1.3,
+                **LONGROPE,
+            ),
+        ),
+    ),
+    "mistral": (hf.MistralForCausalLM, hf.MistralConfig(**SIZES, num_key_value_heads=2)),
+    "mistral, window": (
+        hf.MistralForCausalLM,
+        hf.MistralConfig(**SIZES, num_key_value_heads=2, head_dim=8, sliding_window=7),
+    ),
+    "mistral, no window": (
+        hf.MistralForCausalLM,
+        hf.MistralConfig(**SIZES, num_key_value_heads=4, sliding_window=None),
+    ),
+    "qwen2": (hf.Qwen2ForCausalLM, hf.Qwen2Config(**SIZES, num_key_value_heads=2)),
+    "qwen2, windows, yarn": (
+        hf.Qwen2ForCausalLM,
+        hf.Qwen2Config(**SIZES, num_key_value_heads=2, **QWEN_WINDOWS, **YARN),
+    ),
+    "qwen3": (hf.Qwen3ForCausalLM, hf.Qwen3Config(**SIZES, num_key_value_heads=2, head_dim=16)),
+    "qwen3, biases, layer types": (
+        hf.Qwen3ForCausalLM,
+        hf.Qwen3Config(
+            **SIZES, num_key_value_heads=2, head_dim=8, attention_bias=True, **QWEN_WINDOWS,
+            layer_types=["sliding_attention", "full_attention"], tie_word_embeddings=True,
+        ),
+    ),
+    "t5, few distances": (
+        hf.T5ForConditionalGeneration,
+        hf.T5Config(**T5, relative_attention_num_buckets=32, relative_attention_max_distance=12),
     ),
 }
 
@@ -273,8 +369,29 @@ def all_made(build):
         yield max(shares)
 
 
+def all_random(build):
+    r = random.Random(20261116)
+    counts = {"equal": 0, "refused": 0, "different": 0}
+    for i in range(150):
+        name, kind, config = random_models.draw(r)
+        off, found = float("inf"), "different"
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                off = max(check(build, kind, config, pathlib.Path(folder)))
+            except subprocess.CalledProcessError as error:
+                found = "refused" if error.returncode > 0 else "different"
+        if off <= BOUND:
+            found = "equal"
+        counts[found] += 1
+        if found != "equal":
+            print(f"{i}: {name} is {found}, off by {off:.1e}: {config.to_diff_dict()}", flush=True)
+    print(", ".join(f"{count} {found}" for found, count in counts.items()))
+    yield 0 if counts["equal"] == 150 else float("inf")
+
+
 def main():
-    if len(sys.argv) < 2 or sys.argv[2:] not in ([], ["--trained"]):
+    ways = {"--trained": all_trained, "--random": all_random}
+    if len(sys.argv) < 2 or sys.argv[2:] not in ([], ["--trained"], ["--random"]):
         raise SystemExit(__doc__)
     build = pathlib.Path(sys.argv[1]).resolve()
     hf.logging.set_verbosity_error()
@@ -282,7 +399,7 @@ def main():
     torch.manual_seed(1)
     torch.set_num_threads(1)
     print(f"transformers {hf.__version__}, torch {torch.__version__}")
-    worst = max(all_trained(build) if sys.argv[2:] else all_made(build))
+    worst = max(ways.get(sys.argv[2] if sys.argv[2:] else "", all_made)(build))
     if not worst <= BOUND:
         raise SystemExit(f"off by {worst:.1e}, more than {BOUND:.0e}")
 
