@@ -106,14 +106,14 @@ static void documents_in_one_row(void)
     }
 }
 
-/* Steps of rows that begin with 5 and 3 tokens, against the same steps in transformers. */
+/* Steps of rows that begin with 5, 3 and 11 tokens, against the same steps in transformers. */
 static void check_steps(const fixture *f, fv_cache *cache, const int64_t *ids, int rows, int first)
 {
     fv_ctx *ctx = f->ctx;
-    static const int64_t begins[2] = {5, 3};
-    const int64_t *list[2] = {ids, ids + TOKENS}, count = rows;
+    static const int64_t begins[3] = {5, 3, 11};
+    const int64_t *list[3] = {ids, ids + TOKENS, ids}, count = rows;
     const fv_sequences prompts = {.count = rows, .tokens = list + first, .length = begins + first};
-    fv_tensor *theirs[2] = {expected(f, "steps.0"), expected(f, "steps.1")};
+    fv_tensor *theirs[3] = {expected(f, "steps.0"), expected(f, "steps.1"), expected(f, "steps.2")};
     CHECK_OK(ctx, fv_cache_begin(cache, &prompts, NULL, 2));
     for (int64_t t = 0; t < TOKENS - begins[first] + 1; t++) {
         int64_t next[2];
@@ -137,6 +137,7 @@ static void steps_with_a_cache(void)
             CHECK_OK(f.ctx, fv_cache_create(f.t, &cache));
             check_steps(&f, cache, ids, 1, 0);
             check_steps(&f, cache, ids, 1, 1);
+            check_steps(&f, cache, ids, 1, 2);
             check_steps(&f, cache, ids, 2, 0);
             fv_cache_destroy(&cache);
             free(ids);
@@ -159,6 +160,15 @@ static void vectors_of_distances(void)
             fv_tensor *y =
                 fv_transformer_logits(ctx, f.t, fv_transformer_encode(ctx, f.t, &rows, NULL));
             fv_tensor *all = expected(&f, "logits");
+            int64_t *ids = tensor_indices(ctx, rows.ids);
+            const int64_t *list[2] = {ids, ids + TOKENS}, length[2] = {TOKENS, SHORT};
+            const fv_sequences both = {.count = 2, .tokens = list, .length = length};
+            const fv_token_rows own = fv_transformer_rows(ctx, f.t, &both); /* padded */
+            fv_tensor *first =
+                fv_transformer_logits(ctx, f.t, fv_transformer_encode(ctx, f.t, &own, NULL));
+            compare(&f, "the first row", fv_slice(ctx, first, 0, 0, 1, 1),
+                    fv_slice(ctx, all, 0, 0, 1, 1));
+            free(ids);
             for (int row = 0; row < 2; row++) { /* padding does not count */
                 const int64_t n = row ? SHORT : TOKENS;
                 fv_tensor *ours = fv_slice(ctx, fv_slice(ctx, y, 0, row, row + 1, 1), 1, 0, n, 1);
@@ -181,6 +191,107 @@ static void few_distances(void)
         compare(&f, "a batch", fv_transformer_logits(f.ctx, f.t, h), expected(&f, "logits"));
     }
     fixture_close(&f);
+}
+
+/* ---- values that follow from others --------------------------------------------------------- */
+
+static fv_status load_settings(fv_ctx *ctx, const char *type, const char *rest,
+                               fv_transformer_config *cfg)
+{
+    char text[1024];
+    *cfg = (fv_transformer_config){.struct_size = sizeof *cfg};
+    snprintf(text, sizeof text,
+             "{\"model_type\": \"%s\", \"vocab_size\": 19, \"hidden_size\": 8, "
+             "\"intermediate_size\": 12, \"num_hidden_layers\": 3, \"num_attention_heads\": 2, "
+             "\"max_position_embeddings\": 64%s}",
+             type, rest);
+    file_write(folder_path("config.json"), text, strlen(text));
+    return fv_transformer_config_load(ctx, folder_path("config.json"), cfg);
+}
+
+static fv_transformer_config settings_of(fv_ctx *ctx, const char *type, const char *rest)
+{
+    fv_transformer_config cfg;
+    CHECK_OK(ctx, load_settings(ctx, type, rest, &cfg));
+    return cfg;
+}
+
+static void scalings_have_defaults(void)
+{
+    fv_ctx *ctx = values_begin();
+    folder_make();
+    fv_rotary_config r = settings_of(ctx, "llama",
+                                     ", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4, "
+                                     "\"beta_slow\": 0, \"attention_factor\": null}, "
+                                     "\"rope_theta\": 500")
+                             .rotary;
+    CHECK_NEAR(r.base, 500, 0);
+    CHECK(r.scaling == FV_ROTARY_SCALING_YARN && !r.fractional);
+    CHECK_NEAR(r.factor, 4, 0);
+    CHECK_NEAR(r.original, 64, 0);
+    CHECK_NEAR(r.high_freq, 32, 0);
+    CHECK_NEAR(r.low_freq, 1, 0);
+    CHECK_NEAR(r.attention_factor, 0.1 * log(4) + 1, 1e-15);
+    /* Beside the scaling's own settings, the first length of a model wins. */
+    r = settings_of(ctx, "mistral",
+                    ", \"original_max_position_embeddings\": 16, \"rope_parameters\": "
+                    "{\"rope_type\": \"longrope\", \"original_max_position_embeddings\": 8}")
+            .rotary;
+    CHECK_NEAR(r.original, 16, 0);
+    CHECK_NEAR(r.attention_factor, sqrt(1 + log(4) / log(16)), 1e-15);
+    r = settings_of(ctx, "llama",
+                    ", \"rope_parameters\": {\"rope_type\": \"dynamic\", \"factor\": 2, "
+                    "\"original_max_position_embeddings\": 8}")
+            .rotary;
+    CHECK_NEAR(r.original, 64, 0);
+    folder_remove();
+    values_end(&ctx);
+}
+
+static void windows_have_defaults(void)
+{
+    fv_ctx *ctx = values_begin();
+    folder_make();
+    CHECK_EQ(settings_of(ctx, "mistral", "").window, 4096);
+    CHECK_EQ(settings_of(ctx, "mistral", ", \"sliding_window\": null").window, 0);
+    CHECK_EQ(settings_of(ctx, "qwen2", ", \"sliding_window\": 7").window, 0);
+    /* 28 layers without a window: these three have none. */
+    CHECK_EQ(settings_of(ctx, "qwen2", ", \"use_sliding_window\": true").window, 0);
+    const fv_transformer_config cfg = settings_of(
+        ctx, "qwen3",
+        ", \"use_sliding_window\": true, \"sliding_window\": 7, \"max_window_layers\": 2");
+    CHECK_EQ(cfg.window, 7);
+    CHECK_EQ((int)cfg.full_layers[0], 3);
+    CHECK_EQ(cfg.head_dim, 128);
+    folder_remove();
+    values_end(&ctx);
+}
+
+static void impossible_windows_are_refused(void)
+{
+    static const struct {
+        const char *type, *rest, *text;
+    } cases[] = {
+        {"mistral", ", \"sliding_window\": 0", "config.json:"},
+        {"qwen2", ", \"use_sliding_window\": true, \"layer_types\": [\"full_attention\"]",
+         "'layer_types' has 1 entries for 3 layers"},
+        {"qwen2",
+         ", \"layer_types\": [\"full_attention\", \"sliding_attention\", \"full_attention\"]",
+         "layer 1 slides, but there is no 'sliding_window'"},
+        {"qwen2", ", \"layer_types\": [\"chunked\", \"full_attention\", \"full_attention\"]",
+         "layer type 'chunked' is not supported"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fv_ctx *ctx = values_begin();
+        folder_make();
+        fv_transformer_config cfg;
+        CHECK_EQ(load_settings(ctx, cases[i].type, cases[i].rest, &cfg), FV_ERR_FORMAT);
+        if (!strstr(fv_ctx_message(ctx), cases[i].text))
+            test_failed(__FILE__, __LINE__, "%s: %s", cases[i].rest, fv_ctx_message(ctx));
+        folder_remove();
+        fv_ctx_take_error(ctx);
+        values_end(&ctx);
+    }
 }
 
 /* ---- there and back ----------------------------------------------------------------------- */
@@ -231,6 +342,9 @@ TEST_MAIN(argc, argv)
     RUN(steps_with_a_cache);
     RUN(vectors_of_distances);
     RUN(few_distances);
+    RUN(scalings_have_defaults);
+    RUN(windows_have_defaults);
+    RUN(impossible_windows_are_refused);
     RUN(saved_settings_open_again);
     return TEST_END();
 }

@@ -136,6 +136,41 @@ static void rotary_stretches_long_waves(void)
     end(ctx);
 }
 
+/* Angles of position 1, pair by pair. */
+static void angles_of_one(fv_ctx *ctx, const fv_rotary_config *cfg, double out[4])
+{
+    fv_tensor *table = fv_rotary_table(ctx, FV_F64, cfg, 1, 1);
+    double x[8] = {0};
+    CHECK_OK(ctx, fv_tensor_read(ctx, table, x, sizeof x));
+    for (int m = 0; m < 4; m++)
+        out[m] = atan2(x[4 + m], x[m]);
+}
+
+/* Where no pair is between the two numbers of turns, yarn keeps the first and scales the others. */
+static void yarn_without_a_ramp(void)
+{
+    fv_ctx *ctx = begin();
+    double plain[4], scaled[4];
+    fv_rotary_config cfg;
+    fv_rotary_config_init(&cfg, sizeof cfg, 8);
+    angles_of_one(ctx, &cfg, plain);
+    cfg.scaling = FV_ROTARY_SCALING_YARN;
+    cfg.factor = 4;
+    cfg.original = 2;
+    cfg.low_freq = 1;
+    cfg.high_freq = 32;
+    angles_of_one(ctx, &cfg, scaled);
+    for (int m = 0; m < 4; m++)
+        CHECK_NEAR(scaled[m], m == 0 ? plain[m] : plain[m] / 4, 1e-15);
+    cfg.factor = 0;
+    CHECK(!fv_tensor_valid(fv_rotary_table(ctx, FV_F64, &cfg, 0, 1)));
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "scaling 1, factor 0");
+    cfg.scaling = FV_ROTARY_SCALING_LONGROPE;
+    CHECK(!fv_tensor_valid(fv_rotary_table(ctx, FV_F64, &cfg, 0, 1)));
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "no short_factors and long_factors");
+    end(ctx);
+}
+
 /* ---- relative ---------------------------------------------------------------------- */
 
 /* Where the bucket changes, from the formula of Hugging Face's T5 run in PyTorch over distances
@@ -294,6 +329,7 @@ TEST_MAIN(argc, argv)
     RUN(rotary_rotates_pairs);
     RUN(rotary_products_are_relative);
     RUN(rotary_stretches_long_waves);
+    RUN(yarn_without_a_ramp);
     RUN(t5_buckets);
     RUN(clipped_bias);
     RUN(shaw_keys_and_values);
