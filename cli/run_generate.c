@@ -117,7 +117,7 @@ static void note_full_context(generate_job *w, const fv_generated_text *g)
     const bool cut = g->ended_by == FV_ENDED_BY_CONTEXT;
     fflush(stdout);
     cli_note("run: the model's context of %lld tokens was full: %s",
-             (long long)fv_transformer_settings(model)->max_positions,
+             (long long)fv_transformer_context(model),
              cut ? "the output ends there"
                  : "earlier tokens were dropped (--no-context-shift stops instead)");
 }

@@ -86,6 +86,7 @@ static void one_input(void)
     SHOW(fv_leaky_relu(ctx, y, 0.1), -0.1, 0, 2);
     SHOW(fv_sigmoid(ctx, y), 0.268941, 0.5, 0.880797);
     SHOW(fv_silu(ctx, y), -0.268941, 0, 1.761594);
+    SHOW(fv_quick_gelu(ctx, y), -0.154204, 0, 1.935659);
     SHOW(fv_softplus(ctx, y), 0.313262, 0.693147, 2.126928);
 }
 

@@ -263,6 +263,7 @@ static void windows_have_defaults(void)
     CHECK_EQ(cfg.window, 7);
     CHECK_EQ((int)cfg.full_layers[0], 3);
     CHECK_EQ(cfg.head_dim, 128);
+    CHECK_EQ(cfg.kv_heads, 32);
     folder_remove();
     values_end(&ctx);
 }

@@ -170,6 +170,9 @@ FV_API void fv_transformer_destroy(fv_transformer **model); /* NULL is fine */
 /* With every default filled in. */
 FV_API const fv_transformer_config *fv_transformer_settings(const fv_transformer *model);
 FV_API fv_params *fv_transformer_params(const fv_transformer *model);
+/* Tokens that a sequence may have: max_positions, or more where yarn or dynamic scaling makes
+ * positions for them; INT64_MAX / 2 without a limit. */
+FV_API int64_t fv_transformer_context(const fv_transformer *model);
 
 /* ---- tokens ------------------------------------------------------------------------- */
 

@@ -330,6 +330,9 @@ fv_status fv_hf_read_qwen(const fv_doc *doc, fv_transformer_config *c)
     else if (used && window)
         FV_TRY(fv_doc_int(doc, window, 1, 1 << 28, &c->window));
     if (c->window > 0 || given(&doc->root, "layer_types")) FV_TRY(read_layer_types(doc, c));
+    /* What transformers takes where a file leaves them out. */
+    if (!fv_value_get(&doc->root, "num_key_value_heads")) c->kv_heads = 32;
+    if (!fv_value_get(&doc->root, "head_dim") && c->family == FV_FAMILY_QWEN3) c->head_dim = 128;
     return fv_hf_read_llama(doc, c);
 }
 

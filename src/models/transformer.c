@@ -454,3 +454,5 @@ const fv_transformer_config *fv_transformer_settings(const fv_transformer *model
 }
 
 fv_params *fv_transformer_params(const fv_transformer *model) { return model->params; }
+
+int64_t fv_transformer_context(const fv_transformer *model) { return fv_context_of(&model->cfg); }

@@ -176,7 +176,6 @@ static void settings_mistral(fv_transformer_config *c)
 static void settings_qwen2(fv_transformer_config *c)
 {
     settings_llama(c);
-    c->kv_heads = 32;
     c->hidden = 22016;
     c->max_positions = 32768;
     c->attention_bias = true;
@@ -187,7 +186,6 @@ static void settings_qwen2(fv_transformer_config *c)
 static void settings_qwen3(fv_transformer_config *c)
 {
     settings_qwen2(c);
-    c->head_dim = 128;
     c->attention_bias = false;
     c->attention_out_bias = true;
     c->qk_norm = true;
