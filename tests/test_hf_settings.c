@@ -268,6 +268,41 @@ static void windows_have_defaults(void)
     values_end(&ctx);
 }
 
+/* Published sizes. */
+static void parameters_are_counted(void)
+{
+    static const struct {
+        fv_family family;
+        int64_t vocabulary, width, layers, heads, kv_heads, head_dim, hidden, parameters;
+        bool tied;
+    } rows[] = {
+        {FV_FAMILY_MISTRAL, 32000, 4096, 32, 32, 8, 0, 14336, 7241732096, false},
+        {FV_FAMILY_QWEN2, 151936, 896, 24, 14, 2, 0, 4864, 494032768, true},
+        {FV_FAMILY_QWEN3, 151936, 1024, 28, 16, 8, 128, 3072, 596049920, true},
+    };
+    fv_ctx *ctx = values_begin();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fv_transformer_config cfg;
+        fv_model_cost cost = {0};
+        fv_transformer_config_init(&cfg, sizeof cfg, rows[i].family);
+        cfg.vocabulary = rows[i].vocabulary;
+        cfg.width = rows[i].width;
+        cfg.decoder_layers = rows[i].layers;
+        cfg.heads = rows[i].heads;
+        cfg.kv_heads = rows[i].kv_heads;
+        cfg.head_dim = rows[i].head_dim;
+        cfg.hidden = rows[i].hidden;
+        cfg.tied = rows[i].tied;
+        CHECK_OK(ctx, fv_transformer_cost(ctx, &cfg, 8192, &cost));
+        CHECK_EQ(cost.parameters, rows[i].parameters);
+        if (i > 0) continue;
+        /* A window of 4096 in 8192 tokens: 4096 keys, but fewer for the first 4095 tokens. */
+        const double keys = 4096 - 4096.0 * 4095 / (2 * 8192);
+        CHECK_NEAR(cost.flops_attention, 32 * 2 * keys * 32 * 256, 1);
+    }
+    values_end(&ctx);
+}
+
 static void impossible_windows_are_refused(void)
 {
     static const struct {
@@ -345,6 +380,7 @@ TEST_MAIN(argc, argv)
     RUN(few_distances);
     RUN(scalings_have_defaults);
     RUN(windows_have_defaults);
+    RUN(parameters_are_counted);
     RUN(impossible_windows_are_refused);
     RUN(saved_settings_open_again);
     return TEST_END();

@@ -164,7 +164,7 @@ static void yarn_without_a_ramp(void)
         CHECK_NEAR(scaled[m], m == 0 ? plain[m] : plain[m] / 4, 1e-15);
     cfg.factor = 0;
     CHECK(!fv_tensor_valid(fv_rotary_table(ctx, FV_F64, &cfg, 0, 1)));
-    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "scaling 1, factor 0");
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "scaling 1, factor 0, low_freq 1");
     cfg.scaling = FV_ROTARY_SCALING_LONGROPE;
     CHECK(!fv_tensor_valid(fv_rotary_table(ctx, FV_F64, &cfg, 0, 1)));
     CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "no short_factors and long_factors");

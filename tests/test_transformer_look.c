@@ -282,6 +282,8 @@ static void settings_are_checked(void)
     REFUSE(FV_FAMILY_LLAMA, c.qk_norm = true, "norms of queries and keys");
     REFUSE(FV_FAMILY_GPT2, c.positions = FV_POSITION_RELATIVE_KEY, "vectors of distances");
     REFUSE(FV_FAMILY_LLAMA, c.rotary.scaling = FV_ROTARY_SCALING_LONGROPE, "short_factors");
+    REFUSE(FV_FAMILY_LLAMA, c.rotary.scaling = FV_ROTARY_SCALING_DYNAMIC, "scaling 2, factor 0");
+    REFUSE(FV_FAMILY_LLAMA, c.rotary.base = -1, "base -1");
     REFUSE(FV_FAMILY_T5, c.dropout = 1, "dropout is 1");
     REFUSE(FV_FAMILY_T5, c.logits_scale = NAN, "logits_scale");
     REFUSE(FV_FAMILY_T5, c.eos = VOCABULARY, "BOS, EOS and pad");

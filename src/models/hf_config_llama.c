@@ -181,7 +181,8 @@ fv_status fv_hf_rotary_load(fv_ctx *ctx, const char *config, fv_arena *arena,
     const int64_t width = r->width ? r->width : c->head_dim ? c->head_dim : c->width / c->heads;
     fv_doc *doc = NULL;
     FV_TRY(fv_json_load(ctx, config, &doc));
-    const fv_value *rope = ours ? &doc->root : rope_of(doc);
+    const fv_value *rope = ours ? NULL : rope_of(doc);
+    if (!rope) rope = &doc->root;
     fv_status status = read_factors(doc, rope, ours ? "rotary_short_factors" : "short_factor",
                                     width / 2, arena, &r->short_factors);
     if (status == FV_OK)

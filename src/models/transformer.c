@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "nn/rotary.h"
 #include "tensor/params.h"
 
 /* ---- what follows from settings ---------------------------------------------------- */
@@ -375,19 +376,24 @@ static fv_status create_heads(fv_transformer *m)
 
 /* ---- entry points------------------------------------------------------------------- */
 
-/* The model's own copy of the factors of longrope. */
-static fv_status keep_factors(fv_transformer *m)
+/* Checks rotary positions, and keeps a copy of the factors of longrope. */
+static fv_status set_rotary(fv_transformer *m)
 {
     const fv_transformer_config *c = &m->cfg;
-    fv_rotary_config *r = &m->cfg.rotary;
-    if (c->positions != FV_POSITION_ROTARY || r->scaling != FV_ROTARY_SCALING_LONGROPE)
-        return FV_OK;
-    FV_RETURN_IF(!r->short_factors || !r->long_factors, m->ctx, FV_ERR_ARGUMENT,
-                 "transformer: longrope needs short_factors and long_factors");
-    const int64_t width = r->width      ? r->width
-                          : c->head_dim ? c->head_dim
-                                        : c->width / c->decoder_heads;
-    m->factor_count = (size_t)(width / 2);
+    fv_rotary_config *r = &m->cfg.rotary, whole = *r;
+    if (c->positions != FV_POSITION_ROTARY) return FV_OK;
+    FV_RETURN_IF(
+        r->scaling == FV_ROTARY_SCALING_LONGROPE && (!r->short_factors || !r->long_factors), m->ctx,
+        FV_ERR_ARGUMENT, "transformer: longrope needs short_factors and long_factors");
+    if (r->width == 0) whole.width = c->head_dim ? c->head_dim : c->width / c->decoder_heads;
+    FV_RETURN_IF(!fv_rotary_is_sound(&whole), m->ctx, FV_ERR_ARGUMENT,
+                 "transformer: rotary positions of width %lld, base %g, scaling %d, factor %g, "
+                 "original length %g, attention factor %g",
+                 (long long)whole.width, r->base, (int)r->scaling,
+                 r->llama3_factor > 0 ? r->llama3_factor : r->factor, r->original,
+                 r->attention_factor);
+    if (r->scaling != FV_ROTARY_SCALING_LONGROPE) return FV_OK;
+    m->factor_count = (size_t)(whole.width / 2);
     m->factors = fv_mem_alloc(&m->ctx->mem, 2 * m->factor_count * sizeof *m->factors);
     FV_RETURN_IF(!m->factors, m->ctx, FV_ERR_MEMORY, "no memory for a model");
     memcpy(m->factors, r->short_factors, m->factor_count * sizeof *m->factors);
@@ -399,7 +405,7 @@ static fv_status keep_factors(fv_transformer *m)
 
 static fv_status build(fv_transformer *m)
 {
-    FV_TRY(keep_factors(m));
+    FV_TRY(set_rotary(m));
     FV_TRY(create_stack(m, true));
     FV_TRY(create_stack(m, false));
     return create_heads(m);

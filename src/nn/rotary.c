@@ -38,26 +38,27 @@ static bool scaling_is_sound(const fv_rotary_config *c)
     }
 }
 
-static fv_status check(fv_ctx *ctx, const fv_rotary_config *cfg)
+bool fv_rotary_is_sound(const fv_rotary_config *c)
 {
-    if (ctx->error != FV_OK) return ctx->error;
-    const bool llama = cfg->llama3_factor > 0 && cfg->low_freq > 0 &&
-                       cfg->high_freq > cfg->low_freq && cfg->original > 0;
-    if (!(cfg->width >= 0 && cfg->width % 2 == 0 && cfg->base > 0 && isfinite(cfg->base) &&
-          cfg->linear_factor > 0 && (cfg->llama3_factor == 0 || llama)))
-        return fv_poison(ctx, FV_ERR_ARGUMENT,
-                         "rotary: width %lld, base %g, linear factor %g, llama3 factor %g",
-                         (long long)cfg->width, cfg->base, cfg->linear_factor, cfg->llama3_factor);
-    if (!scaling_is_sound(cfg) || !(cfg->attention_factor >= 0 && isfinite(cfg->attention_factor)))
-        return fv_poison(ctx, FV_ERR_ARGUMENT,
-                         "rotary: scaling %d, factor %g, low_freq %g, high_freq %g, original %g, "
-                         "attention factor %g%s",
-                         (int)cfg->scaling, cfg->factor, cfg->low_freq, cfg->high_freq,
-                         cfg->original, cfg->attention_factor,
-                         cfg->scaling == FV_ROTARY_SCALING_LONGROPE && !cfg->short_factors
-                             ? ", no short_factors and long_factors"
-                             : "");
-    return FV_OK;
+    const bool llama3 =
+        c->llama3_factor > 0 && c->low_freq > 0 && c->high_freq > c->low_freq && c->original > 0;
+    return c->width >= 0 && c->width % 2 == 0 && positive(c->base) && c->linear_factor > 0 &&
+           (c->llama3_factor == 0 || llama3) && scaling_is_sound(c) && c->attention_factor >= 0 &&
+           isfinite(c->attention_factor);
+}
+
+static fv_status check(fv_ctx *ctx, const fv_rotary_config *c)
+{
+    if (ctx->error != FV_OK || fv_rotary_is_sound(c)) return ctx->error;
+    return fv_poison(ctx, FV_ERR_ARGUMENT,
+                     "rotary: width %lld, base %g, linear factor %g, llama3 factor %g, scaling %d, "
+                     "factor %g, low_freq %g, high_freq %g, original %g, attention factor %g%s",
+                     (long long)c->width, c->base, c->linear_factor, c->llama3_factor,
+                     (int)c->scaling, c->factor, c->low_freq, c->high_freq, c->original,
+                     c->attention_factor,
+                     c->scaling == FV_ROTARY_SCALING_LONGROPE && !c->short_factors
+                         ? ", no short_factors and long_factors"
+                         : "");
 }
 
 /* ---- frequencies: radians per position, for pair m ----------------------------------- */

@@ -94,6 +94,13 @@ static bool generation(fv_ctx *ctx, fv_family family, int beam)
     cfg.max_positions = 4;
     cfg.bos = 0;
     cfg.eos = 1;
+    static const double factors[1] = {1.5};
+    if (family == FV_FAMILY_QWEN3) { /* windows, and factors that the model keeps */
+        cfg.window = 2;
+        cfg.rotary.scaling = FV_ROTARY_SCALING_LONGROPE;
+        cfg.rotary.original = 2;
+        cfg.rotary.short_factors = cfg.rotary.long_factors = factors;
+    }
     fv_generate_config how;
     fv_generate_config_init(&how, sizeof how, NULL);
     how.search.beam = beam;
@@ -124,6 +131,12 @@ static bool generate_from_prompts(fv_ctx *ctx, const void *unused)
 {
     (void)unused;
     return generation(ctx, FV_FAMILY_GPT2, 1);
+}
+
+static bool generate_in_windows(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    return generation(ctx, FV_FAMILY_QWEN3, 1);
 }
 
 static bool answers(fv_ctx *ctx, const void *unused)
@@ -268,8 +281,9 @@ static bool encoded_texts(fv_ctx *ctx, const void *unused)
 }
 
 const oom_file_scenario oom_model_scenarios[] = {
-    {"transformer", both_sides}, {"model folder", folder},   {"prompts", generate_from_prompts},
-    {"answers", answers},        {"kept ready", kept_ready}, {"hidden words", hidden_words},
-    {"classes", classes},        {"sentences", sentences},   {"encoded texts", encoded_texts}};
+    {"transformer", both_sides},      {"model folder", folder}, {"prompts", generate_from_prompts},
+    {"windows", generate_in_windows}, {"answers", answers},     {"kept ready", kept_ready},
+    {"hidden words", hidden_words},   {"classes", classes},     {"sentences", sentences},
+    {"encoded texts", encoded_texts}};
 const int oom_model_scenario_count =
     (int)(sizeof oom_model_scenarios / sizeof *oom_model_scenarios);
