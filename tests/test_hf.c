@@ -493,56 +493,6 @@ static void wrong_settings_are_named(void)
     }
 }
 
-/* A family that we do not have is not mistaken for one that we have, and every one is in the list.
- */
-static void supported_families_are_listed(void)
-{
-    fv_ctx *ctx = values_begin();
-    model_folder();
-    write_config("gpt2", "\"gpt2\"", "\"gpt_neo\"");
-    fv_model *model = NULL;
-    CHECK_EQ(fv_model_open(ctx, folder_path("model"), &model), FV_ERR_FORMAT);
-    const char *message = fv_ctx_message(ctx);
-    CHECK(strstr(message, "model_type 'gpt_neo' is not supported by this version; supported: "));
-    CHECK(!strstr(message, "did you mean"));
-    for (int f = 0; f < FV_FAMILY_COUNT; f++)
-        if (!strstr(message, fv_family_name((fv_family)f)))
-            test_failed(__FILE__, __LINE__, "%s is not in: %s", fv_family_name((fv_family)f),
-                        message);
-    folder_remove();
-    values_end(&ctx);
-}
-
-static void note_warning(void *user, fv_log_level level, const char *text)
-{
-    char *all = user;
-    if (level == FV_LOG_WARN) snprintf(all + strlen(all), 512 - strlen(all), "%s\n", text);
-}
-
-/* Ids past the vocabulary give a warning; the model opens, and has no such tokens. */
-static void tokens_past_the_vocabulary_are_ignored(void)
-{
-    char warnings[512] = "";
-    fv_ctx_config cfg;
-    fv_ctx *ctx = NULL;
-    fv_model *model = NULL;
-    fv_ctx_config_init(&cfg, sizeof cfg);
-    cfg.log = note_warning;
-    cfg.log_user = warnings;
-    CHECK_EQ(fv_ctx_create(&cfg, &ctx), FV_OK);
-    model_folder();
-    tensors *all = tensors_of(ctx, "gpt2");
-    write_config("gpt2", "\"eos_token_id\": 0", "\"eos_token_id\": 5000");
-    write_weights(ctx, all);
-    CHECK_OK(ctx, fv_model_open(ctx, folder_path("model"), &model));
-    CHECK(strstr(warnings, "'eos_token_id' is 5000, but the vocabulary has 331 tokens"));
-    if (model) CHECK_EQ(fv_transformer_settings(fv_model_transformer(model))->eos, -1);
-    fv_model_close(&model);
-    free(all);
-    folder_remove();
-    fv_ctx_destroy(&ctx);
-}
-
 static void missing_files_are_named(void)
 {
     fv_ctx *ctx = values_begin();
@@ -570,8 +520,6 @@ TEST_MAIN(argc, argv)
     RUN(generation_settings_are_read);
     RUN(wrong_tensors_are_named);
     RUN(wrong_settings_are_named);
-    RUN(supported_families_are_listed);
-    RUN(tokens_past_the_vocabulary_are_ignored);
     RUN(missing_files_are_named);
     return TEST_END();
 }

@@ -330,6 +330,54 @@ static void impossible_windows_are_refused(void)
     }
 }
 
+/* A family that we do not have is not mistaken for one that we have, and every one is in the list.
+ */
+static void supported_families_are_listed(void)
+{
+    fv_ctx *ctx = values_begin();
+    fv_model *model = NULL;
+    fv_transformer_config cfg;
+    folder_make();
+    CHECK_EQ(load_settings(ctx, "gpt_neo", "", &cfg), FV_ERR_FORMAT);
+    for (int folder = 0; folder < 2; folder++) {
+        if (folder) CHECK_EQ(fv_model_open(ctx, folder_path(""), &model), FV_ERR_FORMAT);
+        const char *message = fv_ctx_message(ctx);
+        CHECK(strstr(message, "model_type 'gpt_neo' is not supported by this version; supported"));
+        CHECK(!strstr(message, "did you mean"));
+        for (int f = FV_FAMILY_FOVEA + 1; f < FV_FAMILY_COUNT; f++)
+            if (!strstr(message, fv_family_name((fv_family)f)))
+                test_failed(__FILE__, __LINE__, "%s is not in: %s", fv_family_name((fv_family)f),
+                            message);
+    }
+    folder_remove();
+    values_end(&ctx);
+}
+
+static void note_warning(void *user, fv_log_level level, const char *text)
+{
+    char *all = user;
+    if (level == FV_LOG_WARN) snprintf(all + strlen(all), 1024 - strlen(all), "%s\n", text);
+}
+
+/* Ids past the vocabulary give a warning; the model opens, and has no such tokens. */
+static void tokens_past_the_vocabulary_are_ignored(void)
+{
+    char warnings[1024] = "";
+    fv_ctx_config cfg;
+    fv_ctx *ctx = NULL;
+    fv_model *model = NULL;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.log = note_warning;
+    cfg.log_user = warnings;
+    CHECK_EQ(fv_ctx_create(&cfg, &ctx), FV_OK);
+    CHECK_OK(ctx, fv_model_open(ctx, path_of("gpt2", ""), &model));
+    CHECK(strstr(warnings, "'bos_token_id' is 50256, but the vocabulary has 19 tokens"));
+    CHECK(strstr(warnings, "'eos_token_id' is 50256, but the vocabulary has 19 tokens"));
+    if (model) CHECK_EQ(fv_transformer_settings(fv_model_transformer(model))->eos, -1);
+    fv_model_close(&model);
+    fv_ctx_destroy(&ctx);
+}
+
 /* ---- there and back ----------------------------------------------------------------------- */
 
 /* A saved folder is a model with the same settings and bits; our own format holds them all. */
@@ -382,6 +430,8 @@ TEST_MAIN(argc, argv)
     RUN(windows_have_defaults);
     RUN(parameters_are_counted);
     RUN(impossible_windows_are_refused);
+    RUN(supported_families_are_listed);
+    RUN(tokens_past_the_vocabulary_are_ignored);
     RUN(saved_settings_open_again);
     return TEST_END();
 }
