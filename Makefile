@@ -2,10 +2,14 @@
 PREFIX ?= /usr/local
 RELEASE := build/release
 
-.PHONY: all demo test test-all bench lint format install clean help abi abi-dump setup
+.PHONY: all demo test test-all bench lint format install clean help abi abi-dump setup static
 
 all: ## build the library, the program and the examples: build/release/fovea
 	@tools/build release product
+
+static: ## one static program for any x86-64 Linux, with musl: build/static/fovea
+	@tools/build static fovea
+	@ls -l build/static/fovea | awk '{ printf "build/static/fovea: %.2f MB\n", $$5 / 1e6 }'
 
 demo: setup ## train a small attention model and show where it looks
 	@tools/build release fovea

@@ -3,6 +3,7 @@
 option(FV_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(FV_TEST_ONLY "Build the library once, with test hooks: for sanitizers" OFF)
 option(FV_MINIMAL "Look for no optional library" OFF)
+option(FV_STATIC "Link the program statically, without parts that nothing calls" OFF)
 option(FV_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 option(FV_FUZZ "Build the fuzz targets with libFuzzer: clang, address sanitizer" OFF)
 set(FV_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
@@ -112,6 +113,9 @@ if(FV_FUZZ)
   # Nor in checksums, whose tables would take nine tenths of a run's time.
   set_source_files_properties(src/io/crc.c src/io/crc32c.c PROPERTIES
     COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link)
+endif()
+if(FV_STATIC)
+  list(APPEND FV_COMPILE_OPTIONS -ffunction-sections -fdata-sections)
 endif()
 # Addresses are bound at load time and then read only.
 set(FV_LINK_OPTIONS -Wl,-z,relro,-z,now,-z,noexecstack)

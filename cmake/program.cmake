@@ -7,7 +7,14 @@ if(FV_CLI_SOURCES)
   target_compile_definitions(fovea PRIVATE FV_VERSION="${PROJECT_VERSION}")
   target_link_libraries(fovea PRIVATE $<IF:$<BOOL:${FV_TEST_ONLY}>,fovea_test,fovea_static>
     ${CMAKE_DL_LIBS})
-  target_link_options(fovea PRIVATE -pie ${FV_LINK_OPTIONS})
+  if(FV_STATIC)
+    # Not position-independent: musl-gcc has no startup file for a static program that is. Threads
+    # take the size of their stacks from the program's; musl's default is 128 KiB.
+    target_link_options(fovea PRIVATE -static -Wl,--gc-sections,-s,-z,stack-size=1048576
+      ${FV_LINK_OPTIONS})
+  else()
+    target_link_options(fovea PRIVATE -pie ${FV_LINK_OPTIONS})
+  endif()
   set_target_properties(fovea PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 endif()

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,12 +55,15 @@ static size_t folder_bytes(const char *path)
  * whatever its text says. */
 static bool is_proc_link(const char *path)
 {
+    enum {
+        PROC_TYPE = 0x9fa0
+    }; /* PROC_SUPER_MAGIC of the kernel's headers, which musl leaves out */
     char folder[PATH_MAX];
     struct statfs about;
     const size_t n = folder_bytes(path);
     memcpy(folder, path, n);
     memcpy(folder + n, ".", 2);
-    return statfs(folder, &about) == 0 && about.f_type == PROC_SUPER_MAGIC;
+    return statfs(folder, &about) == 0 && about.f_type == PROC_TYPE;
 }
 
 /* The number of this process's descriptor that a path like /dev/fd/1 stands for, or -1. */

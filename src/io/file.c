@@ -20,8 +20,12 @@ enum { RETRIES = 100 };
 static fv_status io_error(fv_ctx *ctx, const char *path, const char *what, int64_t result)
 {
     char reason[64] = "unknown error";
+#if defined(__GLIBC__)
     /* The GNU form may return a constant instead of filling the buffer. */
     const char *text = strerror_r((int)-result, reason, sizeof reason);
+#else
+    const char *text = strerror_r((int)-result, reason, sizeof reason) == 0 ? reason : "unknown";
+#endif
     return fv_fail(ctx, FV_ERR_IO, "%.160s: cannot %s: %s", path, what, text);
 }
 
