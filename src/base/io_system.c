@@ -55,9 +55,8 @@ static size_t folder_bytes(const char *path)
  * whatever its text says. */
 static bool is_proc_link(const char *path)
 {
-    enum {
-        PROC_TYPE = 0x9fa0
-    }; /* PROC_SUPER_MAGIC of the kernel's headers, which musl leaves out */
+    /* PROC_SUPER_MAGIC of the kernel's headers, which musl leaves out. */
+    enum { PROC_TYPE = 0x9fa0 };
     char folder[PATH_MAX];
     struct statfs about;
     const size_t n = folder_bytes(path);
