@@ -6,6 +6,7 @@ option(FV_MINIMAL "Look for no optional library" OFF)
 option(FV_STATIC "Link the program statically, without parts that nothing calls" OFF)
 option(FV_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 option(FV_FUZZ "Build the fuzz targets with libFuzzer: clang, address sanitizer" OFF)
+set(FV_TEST_NAMES "" CACHE STRING "Build only these tests, e.g. test_simd;test_gemm")
 set(FV_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
 
 if(NOT CMAKE_BUILD_TYPE)
@@ -19,6 +20,8 @@ find_package(Threads REQUIRED)
 string(TOLOWER "${CMAKE_SYSTEM_PROCESSOR}" processor)
 if(processor MATCHES "x86_64|amd64")
   set(FV_X86 ON)
+elseif(processor MATCHES "aarch64|arm64")
+  set(FV_NEON ON)
 endif()
 
 # Tests spend most of their time in the reference kernels, and those in fma(). It rounds once wherever it

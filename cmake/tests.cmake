@@ -40,6 +40,10 @@ if(FV_SANITIZE STREQUAL thread)
   list(TRANSFORM FV_THREADED_TESTS REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/tests/\\1.c"
     OUTPUT_VARIABLE FV_TEST_SOURCES)
 endif()
+if(FV_TEST_NAMES)
+  list(TRANSFORM FV_TEST_NAMES REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/tests/\\1.c"
+    OUTPUT_VARIABLE FV_TEST_SOURCES)
+endif()
 add_executable(fovea_tests tests/main.c ${FV_TEST_SOURCES})
 target_compile_options(fovea_tests PRIVATE ${FV_COMPILE_OPTIONS} ${FV_TEST_OPTIONS})
 target_link_libraries(fovea_tests PRIVATE fovea_test_support)

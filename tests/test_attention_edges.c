@@ -13,6 +13,18 @@
 #define read_fp_state()       _mm_getcsr()
 #define write_fp_state(state) _mm_setcsr(state)
 enum { FLUSH = 0x8000 | 0x0040 }; /* results and operands below the normal range become 0 */
+#elif defined(__aarch64__)
+static unsigned read_fp_state(void)
+{
+    uint64_t state;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(state));
+    return (unsigned)state;
+}
+static void write_fp_state(unsigned state)
+{
+    __asm__ volatile("msr fpcr, %0" ::"r"((uint64_t)state));
+}
+enum { FLUSH = 1 << 24 };
 #else
 #define read_fp_state()       0u
 #define write_fp_state(state) ((void)(state))

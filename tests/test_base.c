@@ -270,7 +270,7 @@ static void on_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn, co
  * variables waits forever. */
 static void poison_the_stack(void)
 {
-    volatile char below[8 << 10];
+    volatile signed char below[8 << 10];
     for (size_t i = 0; i < sizeof below; i++)
         below[i] = -1;
 }
@@ -379,7 +379,11 @@ static void levels_need_the_register_state(void)
     CHECK_EQ(fv_cpu_best(&cpu), FV_SIMD_AVX2);
     cpu.os_ymm = false;
     CHECK_EQ(fv_cpu_best(&cpu), FV_SIMD_SCALAR);
+#if defined(__aarch64__)
+    CHECK_STR(fv_simd_name(FV_SIMD_NEON), "neon");
+#else
     CHECK_STR(fv_simd_name(FV_SIMD_AVX512), "avx512");
+#endif
     CHECK_STR(fv_simd_name((fv_simd)77), "unknown");
 }
 

@@ -198,12 +198,14 @@ typedef enum fv_device_kind {
     FV_DEVICE_GUARDED, /* the CPU behind a GPU-like wall: unreadable pointers, late launches */
 } fv_device_kind;
 
-/* Kernel levels, each needing the ones before it. AUTO picks the best the CPU and OS allow. */
+/* Kernel levels, each needing the ones before it; every architecture numbers its own from SCALAR
+ * on. AUTO picks the best the CPU and OS allow. */
 typedef enum fv_simd {
     FV_SIMD_AUTO = 0,
     FV_SIMD_SCALAR,
-    FV_SIMD_AVX2,   /* AVX2 + FMA + F16C */
-    FV_SIMD_AVX512, /* F, DQ, BW, VL */
+    FV_SIMD_AVX2,                /* x86-64: AVX2 + FMA + F16C */
+    FV_SIMD_AVX512,              /* x86-64: F, DQ, BW, VL */
+    FV_SIMD_NEON = FV_SIMD_AVX2, /* aarch64, where every CPU has it */
 } fv_simd;
 
 typedef struct fv_ctx_config {

@@ -81,11 +81,14 @@ void fv_cpu_detect(fv_cpu *out)
     read_name(out->name);
     read_features(out);
     read_caches(out);
+#elif defined(__aarch64__)
+    out->neon = true; /* part of the architecture */
 #endif
 }
 
 fv_simd fv_cpu_best(const fv_cpu *cpu)
 {
+    if (cpu->neon) return FV_SIMD_NEON;
     if (!(cpu->avx2 && cpu->fma && cpu->f16c && cpu->os_ymm)) return FV_SIMD_SCALAR;
     if (cpu->avx512f && cpu->avx512dq && cpu->avx512bw && cpu->avx512vl && cpu->os_zmm)
         return FV_SIMD_AVX512;
@@ -97,13 +100,19 @@ fv_simd fv_simd_detect(void)
     fv_cpu cpu = {0};
 #if defined(__x86_64__)
     read_features(&cpu); /* name and caches take longer: CPUID traps in a virtual machine */
+#elif defined(__aarch64__)
+    cpu.neon = true;
 #endif
     return fv_cpu_best(&cpu);
 }
 
 const char *fv_simd_name(fv_simd level)
 {
+#if defined(__aarch64__)
+    static const char *const names[] = {"auto", "scalar", "neon"};
+#else
     static const char *const names[] = {"auto", "scalar", "avx2", "avx512"};
+#endif
     return (unsigned)level < sizeof names / sizeof *names ? names[level] : "unknown";
 }
 

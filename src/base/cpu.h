@@ -8,6 +8,7 @@ typedef struct fv_cpu {
     char name[64];
     bool avx2, fma, f16c;
     bool avx512f, avx512dq, avx512bw, avx512vl, avx512_bf16, avx512_vnni, amx_bf16;
+    bool neon;
     bool os_ymm, os_zmm;                    /* register state saved on a context switch */
     uint64_t l1d_bytes, l2_bytes, l3_bytes; /* per core, per core, shared; 0 if unknown */
 } fv_cpu;

@@ -102,6 +102,19 @@ void fv_cpu_info_get(fv_cpu_info *out)
 #define HAVE_X86 0
 #endif
 
+#if defined(__aarch64__)
+#define LEVELS                                                                                     \
+    {                                                                                              \
+        0, "neon", "kernels for 64-bit ARM CPUs", true                                             \
+    }
+#else
+#define LEVELS                                                                                     \
+    {0, "avx2", "kernels for CPUs with AVX2, FMA and F16C", HAVE_X86},                             \
+    {                                                                                              \
+        0, "avx512", "kernels for CPUs with AVX-512 (F, DQ, BW, VL)", HAVE_X86                     \
+    }
+#endif
+
 #if defined(__linux__)
 #define HAVE_GUARDED 1
 #else
@@ -128,8 +141,7 @@ void fv_cpu_info_get(fv_cpu_info *out)
 bool fv_feature_get(int index, fv_feature *out)
 {
     static const fv_feature features[] = {
-        {0, "avx2", "kernels for CPUs with AVX2, FMA and F16C", HAVE_X86},
-        {0, "avx512", "kernels for CPUs with AVX-512 (F, DQ, BW, VL)", HAVE_X86},
+        LEVELS,
         {0, "guarded", "a device that proves that no code touches device memory by itself",
          HAVE_GUARDED},
         {0, "zlib", "compressed npz files, .gz texts", HAVE_ZLIB},

@@ -21,6 +21,17 @@
 #include <immintrin.h>
 #define read_fp_state()       _mm_getcsr()
 #define write_fp_state(state) _mm_setcsr(state)
+#elif defined(__aarch64__)
+static unsigned read_fp_state(void)
+{
+    uint64_t state;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(state));
+    return (unsigned)state; /* the upper half is reserved */
+}
+static void write_fp_state(unsigned state)
+{
+    __asm__ volatile("msr fpcr, %0" ::"r"((uint64_t)state));
+}
 #else
 #define read_fp_state()       0u
 #define write_fp_state(state) ((void)(state))

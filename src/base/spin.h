@@ -7,6 +7,8 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define fv_cpu_relax() _mm_pause()
+#elif defined(__aarch64__)
+#define fv_cpu_relax() __asm__ volatile("yield")
 #else
 #define fv_cpu_relax() ((void)0)
 #endif

@@ -15,6 +15,8 @@ static level_kernels kernels_of(fv_simd level)
 #if defined(__x86_64__)
     if (level == FV_SIMD_AVX512) return (level_kernels){fv_simd_gemm_avx512, fv_simd_pack_avx512};
     if (level == FV_SIMD_AVX2) return (level_kernels){fv_simd_gemm_avx2, fv_simd_pack_avx2};
+#elif defined(__aarch64__)
+    if (level == FV_SIMD_NEON) return (level_kernels){fv_simd_gemm_neon, fv_simd_pack_neon};
 #else
     (void)level;
 #endif

@@ -76,6 +76,8 @@ void fv_ref_gemm_f32(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_ref_gemm_f64(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_ref_pack_f32(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_ref_pack_f64(const fv_exec *exec, void *const *ptr, const void *args);
+void fv_simd_gemm_neon(const fv_exec *exec, void *const *ptr, const void *args);
+void fv_simd_pack_neon(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_simd_gemm_avx2(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_simd_pack_avx2(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_simd_gemm_avx512(const fv_exec *exec, void *const *ptr, const void *args);

@@ -35,6 +35,7 @@ size_t fv_gemm_bf16_scratch(const fv_gemm *g, int threads);
 
 /* The GEMM kernel for `bf16`: with fused multiply-adds, and with the bf16 dot products of
  * AVX512_BF16. */
+void fv_simd_gemm_bf16_fma_neon(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_simd_gemm_bf16_fma_avx2(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_simd_gemm_bf16_fma_avx512(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_simd_gemm_bf16_dot_avx512(const fv_exec *exec, void *const *ptr, const void *args);

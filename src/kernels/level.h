@@ -44,6 +44,8 @@ static inline bool fv_bf16_usable(void)
     return fv_cpu_has(x86_cpu_AVX512_BF16) && !tiles;
 }
 static inline bool fv_vnni_usable(void) { return fv_cpu_has(x86_cpu_AVX512_VNNI); }
+#elif defined(__aarch64__)
+static inline fv_simd fv_level_usable(void) { return FV_SIMD_NEON; }
 #else
 static inline fv_simd fv_level_usable(void) { return fv_simd_detect(); }
 static inline bool fv_bf16_usable(void)

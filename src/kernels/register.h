@@ -1,6 +1,7 @@
 /*
  * Functions that register kernels in a table: one per family and element type. Only kernels/table.c
- * calls them, in the order scalar, AVX2, AVX-512, so that later ones replace earlier ones.
+ * calls them, in the order scalar, AVX2, AVX-512 or scalar, NEON, so that later ones replace
+ * earlier ones.
  */
 #ifndef FV_KERNELS_REGISTER_H
 #define FV_KERNELS_REGISTER_H
@@ -38,6 +39,8 @@ FV_REF_REGISTER(conv);
 FV_REF_REGISTER(optim);
 
 /* SIMD versions, f32. */
+void fv_simd_gemm_register_neon(fv_kernel_table *t);
+void fv_simd_register_neon(fv_kernel_table *t);
 void fv_simd_gemm_register_avx2(fv_kernel_table *t);
 void fv_simd_register_avx2(fv_kernel_table *t);
 void fv_simd_gemm_register_avx512(fv_kernel_table *t);

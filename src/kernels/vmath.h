@@ -4,6 +4,11 @@
 
 #include <stdint.h>
 
+void fv_simd_vexp_neon(int64_t n, const float *x, float *y);
+void fv_simd_vlog_neon(int64_t n, const float *x, float *y);
+void fv_simd_vtanh_neon(int64_t n, const float *x, float *y);
+void fv_simd_verf_neon(int64_t n, const float *x, float *y);
+
 void fv_simd_vexp_avx2(int64_t n, const float *x, float *y);
 void fv_simd_vlog_avx2(int64_t n, const float *x, float *y);
 void fv_simd_vtanh_avx2(int64_t n, const float *x, float *y);

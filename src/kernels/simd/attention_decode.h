@@ -45,14 +45,14 @@ V_INLINE void prefetch(const char *row, int64_t ahead, const int64_t bytes)
 {
     FV_UNROLL
     for (int64_t b = 0; b < bytes; b += LINE_BYTES)
-        _mm_prefetch((const char *)((uintptr_t)row + (uintptr_t)(ahead + b)), _MM_HINT_T1);
+        fv_prefetch_l2((const char *)((uintptr_t)row + (uintptr_t)(ahead + b)));
 }
 
 /* ---- products ---------------------------------------------------------------------- */
 
 /*
  * The sums of GROUP vectors. Within quarters of four lanes (0 + 2) + (1 + 3), then quarters (0 + 1)
- * + (2 + 3): the same for every vector and on both levels.
+ * + (2 + 3): the same for every vector and on every level.
  */
 #if FV_SIMD_LEVEL == 3
 V_INLINE vf unpack_add(vf a, vf b)
@@ -78,6 +78,22 @@ V_INLINE void reduce(const vf *x, float *sums)
                                    unpack_add(x[4 * i + 2], x[4 * i + 3]));
     v_store(sums, FV_LANES,
             quarter_add(quarter_add(four[0], four[1]), quarter_add(four[2], four[3])));
+}
+#elif FV_SIMD_LEVEL == 1
+V_INLINE float32x4_t reduce_quarter(float32x4_t a, float32x4_t b, float32x4_t c, float32x4_t d)
+{
+    const float64x2_t x = vreinterpretq_f64_f32(vaddq_f32(vzip1q_f32(a, b), vzip2q_f32(a, b)));
+    const float64x2_t y = vreinterpretq_f64_f32(vaddq_f32(vzip1q_f32(c, d), vzip2q_f32(c, d)));
+    return vaddq_f32(vreinterpretq_f32_f64(vzip1q_f64(x, y)),
+                     vreinterpretq_f32_f64(vzip2q_f64(x, y)));
+}
+V_INLINE void reduce(const vf *x, float *sums)
+{
+    const float32x4_t first = vaddq_f32(reduce_quarter(x[0].a, x[1].a, x[2].a, x[3].a),
+                                        reduce_quarter(x[0].b, x[1].b, x[2].b, x[3].b));
+    const float32x4_t last = vaddq_f32(reduce_quarter(x[0].c, x[1].c, x[2].c, x[3].c),
+                                       reduce_quarter(x[0].d, x[1].d, x[2].d, x[3].d));
+    vst1q_f32(sums, vaddq_f32(first, last));
 }
 #else
 V_INLINE __m256 unpack_add(__m256 a, __m256 b)

@@ -21,6 +21,7 @@
 
 #include <sched.h>
 
+#include "base/spin.h"
 #include "kernels/simd/register.h"
 
 static size_t backward_scratch(const void *args, int threads)
@@ -290,7 +291,7 @@ static void wait_for(atomic_int *ticket, int64_t number)
 {
     for (int spins = 0; atomic_load_explicit(ticket, memory_order_acquire) != (int)number;) {
         if (++spins < SPINS_BEFORE_YIELD)
-            _mm_pause();
+            fv_cpu_relax();
         else
             sched_yield();
     }

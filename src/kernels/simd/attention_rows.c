@@ -118,22 +118,19 @@ V_INLINE bool is_all_finite(vi seen) { return !vi_any(seen, vi_set(0x80000000u))
 
 /* For bf16 and f16: tracks the largest magnitude, which exceeds the finite ones if any element is
  * not finite. */
-V_INLINE __m256i track_finite_half(__m256i largest, const uint16_t *p, int count)
+V_INLINE v_words track_finite_half(v_words largest, const uint16_t *p, int count)
 {
-    const __m256i size = _mm256_and_si256(v_load_words(p, count), _mm256_set1_epi16(0x7fff));
-    return _mm256_max_epu16(largest, size);
+    return v_words_max_size(largest, v_load_words(p, count));
 }
-V_INLINE bool is_half_finite(fv_dtype type, __m256i largest)
+V_INLINE bool is_half_finite(fv_dtype type, v_words largest)
 {
-    const __m256i max_finite = _mm256_set1_epi16(type == FV_F16 ? 0x7bff : 0x7f7f);
-    const __m256i beyond = _mm256_cmpgt_epi16(largest, max_finite);
-    return _mm256_testz_si256(beyond, beyond);
+    return !v_words_exceed(largest, type == FV_F16 ? 0x7bff : 0x7f7f);
 }
 
 V_INLINE bool widen_half_rows(fv_dtype type, const uint16_t *from, int64_t row, int64_t rows,
                               int64_t width, float *to, int64_t to_row)
 {
-    __m256i largest = _mm256_setzero_si256();
+    v_words largest = v_words_zero();
     ROWS_LOOP(rows, width, largest = track_finite_half(largest, from + r * row + i, count);
               v_store(to + r * to_row + i, count, v_load_half(type, from + r * row + i, count)));
     return is_half_finite(type, largest);
@@ -223,7 +220,7 @@ static bool floats_are_finite(const float *x, int64_t stride, int64_t rows, int6
 static bool halves_are_finite(fv_dtype type, const uint16_t *x, int64_t stride, int64_t rows,
                               int64_t width)
 {
-    __m256i largest = _mm256_setzero_si256();
+    v_words largest = v_words_zero();
     ROWS_LOOP(rows, width, largest = track_finite_half(largest, x + r * stride + i, count));
     return is_half_finite(type, largest);
 }
@@ -241,7 +238,11 @@ bool fv_attn_finite(fv_dtype type, const void *x, int64_t stride, int64_t rows, 
  * elements, which are converted when stored. AVX-512 takes sixteen keys, so that the tile reads a
  * vector from one store.
  */
-enum { PIECE_BYTES = 16, PIECE_KEYS = FV_SIMD_LEVEL == 3 ? 16 : 8, AHEAD_BYTES = 2048 };
+enum {
+    PIECE_BYTES = 16,
+    PIECE_KEYS = FV_SIMD_LEVEL == 3 ? 16 : FV_TRANSPOSE_ROWS,
+    AHEAD_BYTES = 2048
+};
 
 V_INLINE int64_t piece_of(fv_dtype type) { return fv_attn_is_half(type) ? 8 : 4; }
 
@@ -276,7 +277,7 @@ V_INLINE void split_f16(fv_words x, fv_vec *first, fv_vec *second)
     *second = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(x, 16)));
 }
 #else
-typedef __m256 key_words;
+typedef fv_column key_words;
 
 V_INLINE void transpose_piece(const char *at, int64_t stride, key_words word[4])
 {
@@ -287,6 +288,14 @@ V_INLINE void transpose_rows(const char *const *row, int64_t rows, key_words wor
     (void)rows;
     fv_transpose_rows(row, word);
 }
+#if FV_SIMD_LEVEL == 1
+V_INLINE fv_words bits_of(key_words words) { return vreinterpretq_u32_f32(words); }
+V_INLINE void split_f16(fv_words x, fv_vec *first, fv_vec *second)
+{
+    *first = v_from_f16(vmovn_u32(x));
+    *second = v_from_f16(vshrn_n_u32(x, 16));
+}
+#else
 V_INLINE fv_words bits_of(key_words words) { return _mm256_castps_si256(words); }
 V_INLINE void split_f16(fv_words x, fv_vec *first, fv_vec *second)
 {
@@ -296,6 +305,7 @@ V_INLINE void split_f16(fv_words x, fv_vec *first, fv_vec *second)
     *first = _mm256_cvtph_ps(_mm256_castsi256_si128(sorted));
     *second = _mm256_cvtph_ps(_mm256_extracti128_si256(sorted, 1));
 }
+#endif
 #endif
 
 /* The low and high halves of each word as floats. */
@@ -392,6 +402,14 @@ V_INLINE void pack_end(fv_dtype type, const char *k, int64_t stride, int64_t key
         memcpy(to + c * to_row, whole + c * PIECE_KEYS, PIECE_KEYS * sizeof *to);
 }
 
+/* Clears columns from number `done`, a multiple of PIECE_KEYS, to the end of a vector. */
+V_INLINE void clear_end(float *to, int64_t done)
+{
+    fv_column_store(to, fv_column_zero());
+    for (done += FV_TRANSPOSE_ROWS; FV_SIMD_LEVEL == 1 && done % FV_LANES != 0; done += PIECE_KEYS)
+        fv_column_store(to += PIECE_KEYS, fv_column_zero());
+}
+
 /* Prefetches later rows: the hardware prefetcher does not follow accesses piece by piece. */
 V_INLINE void prefetch_rows(const char *k, int64_t stride, int64_t width_bytes)
 {
@@ -418,7 +436,7 @@ V_INLINE void pack_panel(fv_dtype type, const char *k, int64_t stride, int64_t k
     }
     const int64_t done = fv_attn_round(keys, PIECE_KEYS);
     for (int64_t c = 0; done % FV_LANES != 0 && c < width; c++)
-        _mm256_storeu_ps(panel + c * FV_ATTN_PANEL + done, _mm256_setzero_ps());
+        clear_end(panel + c * FV_ATTN_PANEL + done, done);
 }
 
 void fv_attn_pack(fv_dtype type, const void *k, int64_t row, int64_t keys, int64_t width,

@@ -306,9 +306,9 @@ V_INLINE void fv_attn_prefetch(uintptr_t at, int64_t stride, int64_t rows, int64
     for (int64_t r = 0; r < rows; r++, at += (uintptr_t)stride)
         for (int64_t b = 0; b < bytes; b += 64) {
             if (first)
-                _mm_prefetch((const char *)(at + (uintptr_t)b), _MM_HINT_T0);
+                fv_prefetch_l1((const char *)(at + (uintptr_t)b));
             else
-                _mm_prefetch((const char *)(at + (uintptr_t)b), _MM_HINT_T1);
+                fv_prefetch_l2((const char *)(at + (uintptr_t)b));
         }
 }
 
@@ -465,14 +465,13 @@ void fv_attn_additive_w(const float *lanes, int64_t width, float *out);
 
 /* 2^x for x <= 0, 1 for 0, flushed to 0 below 2^-126; NaN stays NaN. Relative error below 1.8e-7. A
  * polynomial of x - floor(x); AVX-512 has instructions for this and for the scaling, which takes
- * the floor of x itself. The bits equal those of AVX2. */
+ * the floor of x itself. The bits equal those of the other levels. */
 V_INLINE vf fv_attn_exp2(vf x)
 {
-    enum { DOWN = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC };
 #if FV_SIMD_LEVEL == 3
-    const vf r = _mm512_reduce_ps(x, DOWN);
+    const vf r = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 #else
-    const vf n = {_mm256_round_ps(x.a, DOWN), _mm256_round_ps(x.b, DOWN)}, r = v_sub(x, n);
+    const vf n = v_floor(x), r = v_sub(x, n);
 #endif
     vf y = v_set(0x1.e974fep-10f);
     y = v_fma(y, r, v_set(0x1.277854p-7f));

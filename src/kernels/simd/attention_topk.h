@@ -28,6 +28,9 @@ V_INLINE vi fv_attn_shift_lanes(vi v, vi below)
 {
 #if FV_SIMD_LEVEL == 3
     return _mm512_alignr_epi32(v, below, FV_LANES - 1);
+#elif FV_SIMD_LEVEL == 1
+    return (vi){vextq_u32(below.d, v.a, 3), vextq_u32(v.a, v.b, 3), vextq_u32(v.b, v.c, 3),
+                vextq_u32(v.c, v.d, 3)};
 #else
     const __m256i a = _mm256_permute2x128_si256(below.b, v.a, 0x21);
     const __m256i b = _mm256_permute2x128_si256(v.a, v.b, 0x21);

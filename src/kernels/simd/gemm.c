@@ -170,7 +170,7 @@ static void run_tile(const work_item *item, const row_tile *r, fv_tile *t, const
 {
     const bool pack = col < r->pack_cols;
     if (pack) t->packed = item->b_block + col / FV_TILE_COLS * packed->step;
-#if FV_SIMD_LEVEL == 2
+#if FV_SIMD_LEVEL != 3
     if (is_wide(item, r, col)) {
         (pack        ? fv_gemm_wide_tile_pack
          : r->stream ? fv_gemm_wide_tile_stream
@@ -244,7 +244,7 @@ static void block(const job *j, const work_item *item, int64_t k0, int64_t depth
         if (r.pack_cols) b = packed;
         r.pack_cols = 0;
         if (r.row == 0 && !a_rows) step = even_tile_rows(item->rows - r.rows);
-        r.stream = r.stream && FV_SIMD_LEVEL == 2;
+        r.stream = r.stream && FV_SIMD_LEVEL != 3;
     }
 }
 
@@ -286,7 +286,7 @@ static void low_precision_item(const job *j, const work_item *item)
     }
 }
 
-#if FV_SIMD_LEVEL == 2
+#if FV_SIMD_LEVEL != 3
 /* Whether to use gemm_few_rows.c. With one row tile, B is read only once anyway. More rows amortise
  * reading B one cache line at a time, provided the lines stay cached until the next row tile: with
  * a large k there are too many, and lines at a large power-of-two stride evict each other. Packed

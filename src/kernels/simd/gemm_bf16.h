@@ -2,7 +2,7 @@
  * The driver of the bf16 product (kernels/gemm_bf16.h): bf16_gemm. The including file defines how
  * pairs are multiplied (bf16_tile.h) and rounded:
  *
- *     __m256i bf16_round(vf x)           // sixteen floats as bf16
+ *     v_words bf16_round(vf x)           // sixteen floats as bf16
  */
 #ifndef FV_KERNELS_SIMD_GEMM_BF16_H
 #define FV_KERNELS_SIMD_GEMM_BF16_H
@@ -46,18 +46,16 @@ static void bf16_pack_line(const float *x, int64_t numbers, uint32_t *out)
 /* Packs sixteen columns of two rows, interleaved; `second` NULL: zeros. Writes sixteen words. */
 V_INLINE void bf16_interleave(const float *first, const float *second, int count, uint32_t *out)
 {
-    const __m256i even = bf16_round(v_load(first, count));
-    const __m256i odd = second ? bf16_round(v_load(second, count)) : _mm256_setzero_si256();
-    const __m256i low = _mm256_unpacklo_epi16(even, odd), high = _mm256_unpackhi_epi16(even, odd);
-    _mm256_storeu_si256((__m256i *)(void *)out, _mm256_permute2x128_si256(low, high, 0x20));
-    _mm256_storeu_si256((__m256i *)(void *)(out + 8), _mm256_permute2x128_si256(low, high, 0x31));
+    const v_words even = bf16_round(v_load(first, count));
+    const v_words odd = second ? bf16_round(v_load(second, count)) : v_words_zero();
+    v_store_interleaved(out, even, odd);
 }
 
 /* Rows far apart: the hardware prefetcher does not follow them. */
 V_INLINE void bf16_prefetch(const float *line, int64_t floats)
 {
     for (int64_t i = 0; i < floats; i += FV_LINE)
-        _mm_prefetch((const void *)(line + i), _MM_HINT_T0);
+        fv_prefetch_l1(line + i);
 }
 
 /* Neither stride is 1: one element at a time. */

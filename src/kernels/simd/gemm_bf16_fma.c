@@ -11,7 +11,7 @@ FV_INLINE bf16_vec bf16_operand(fv_words words, const int pass)
     return pass == 0 ? fv_words_second(words) : fv_words_first(words);
 }
 FV_INLINE fv_vec bf16_add(fv_vec sum, bf16_vec x, bf16_vec y) { return fv_vec_fma(x, y, sum); }
-FV_INLINE __m256i bf16_round(vf x) { return v_to_bf16(x); }
+FV_INLINE v_words bf16_round(vf x) { return v_to_bf16(x); }
 
 #include "kernels/simd/gemm_bf16.h"
 

@@ -1,8 +1,8 @@
 /*
- * A few rows times a large B, for AVX2. A tile is one cache line of B wide, and lines that are a
- * row apart come from L3 at half the speed of consecutive lines; rows a power of two apart also
- * evict each other from L1. So B is processed in blocks of DEPTH rows by 64 columns: the first row
- * tile copies a block to a buffer that stays in L1, and the last row tile prefetches the next
+ * A few rows times a large B, for AVX2 and NEON. A tile is one cache line of B wide, and lines that
+ * are a row apart come from L3 at half the speed of consecutive lines; rows a power of two apart
+ * also evict each other from L1. So B is processed in blocks of DEPTH rows by 64 columns: the first
+ * row tile copies a block to a buffer that stays in L1, and the last row tile prefetches the next
  * block, consecutive lines together. Packed weights already have the layout of the copy.
  *
  * A tile of a block takes about three hundred cycles, so the work between two tiles matters: these
@@ -13,7 +13,7 @@
 
 #include "kernels/simd/gemm_simd.h"
 
-#if FV_SIMD_LEVEL == 2
+#if FV_SIMD_LEVEL != 3
 
 enum { DEPTH = 64 };
 
@@ -107,7 +107,7 @@ FV_INSTANCE void tile(const row_tile *r, int64_t col, const float *prefetch, con
         if (kind == PREFETCH) {
             FV_UNROLL
             for (int j = 0; j < part; j += FV_LINE)
-                _mm_prefetch((const void *)(prefetch + prefetched + j), _MM_HINT_T1);
+                fv_prefetch_l2(prefetch + prefetched + j);
             prefetched = (prefetched + (unsigned)part) % FV_GEMM_PANEL;
             if (prefetched == 0) prefetch += prefetch_row;
         }

@@ -78,8 +78,10 @@ FV_INSTANCE void i8_sums(const fv_low_precision_rows *t, const int rows, const i
 /* Vectors of columns processed together: as many as keep the sums in registers. */
 #if FV_SIMD_LEVEL == 3
 enum { VECS_1 = 4, VECS_2 = 4, VECS_3 = 4, VECS_4 = 4, VECS_5 = 4, VECS_6 = 4 };
-#else
+#elif FV_SIMD_LEVEL == 2
 enum { VECS_1 = 8, VECS_2 = 4, VECS_3 = 4, VECS_4 = 2, VECS_5 = 2, VECS_6 = 2 };
+#else
+enum { VECS_1 = 16, VECS_2 = 8, VECS_3 = 8, VECS_4 = 4, VECS_5 = 4, VECS_6 = 4 };
 #endif
 
 #define ROWS(rows)                                                                                 \

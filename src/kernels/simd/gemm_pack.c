@@ -27,16 +27,16 @@ static void pack_rows(int64_t k, const float *b, int64_t b_row, int width, int64
             fv_vec_store(out + i * out_row + j, fv_vec_load(b + i * b_row + j));
 }
 
-/* Column-major B: k is a multiple of 4, width of 8. */
+/* Column-major B: k is a multiple of 4, width of 16. */
 static void pack_columns(int64_t k, const float *b, int64_t b_col, int width, int64_t out_row,
                          float *out)
 {
-    for (int j = 0; j < width; j += 8)
+    for (int j = 0; j < width; j += FV_TRANSPOSE_ROWS)
         for (int64_t i = 0; i < k; i += 4) {
-            __m256 t[4];
-            fv_transpose_8x4(b + j * b_col + i, b_col, t);
+            fv_column t[4];
+            fv_transpose_floats(b + j * b_col + i, b_col, t);
             for (int r = 0; r < 4; r++)
-                _mm256_storeu_ps(out + (i + r) * out_row + j, t[r]);
+                fv_column_store(out + (i + r) * out_row + j, t[r]);
         }
 }
 
@@ -78,10 +78,17 @@ void fv_gemm_pack_slices(int64_t k, int64_t cols, const float *b, int64_t b_row,
 static void copy_row_tile(int64_t k, const float *a, int64_t a_col, float *out)
 {
     for (int64_t i = 0; i < k; i++) {
+#if FV_SIMD_LEVEL == 1
+        const float32x4_t four = vld1q_f32(a + i * a_col);
+        const float32x2_t two = vld1_f32(a + i * a_col + 4);
+        vst1q_f32(out + i * FV_GEMM_TILE_ROWS, four);
+        vst1_f32(out + i * FV_GEMM_TILE_ROWS + 4, two);
+#else
         const __m128 four = _mm_loadu_ps(a + i * a_col);
         const __m128i two = _mm_loadl_epi64((const void *)(a + i * a_col + 4));
         _mm_storeu_ps(out + i * FV_GEMM_TILE_ROWS, four);
         _mm_storel_epi64((void *)(out + i * FV_GEMM_TILE_ROWS + 4), two);
+#endif
     }
 }
 
@@ -90,7 +97,7 @@ static void fetch_columns(int64_t rows, int64_t k, const float *a, int64_t a_col
 {
     for (int64_t i = 0; i < k; i++)
         for (int64_t row = 0; row < rows + FV_LINE; row += FV_LINE)
-            _mm_prefetch((const void *)(a + i * a_col + smaller(row, rows - 1)), _MM_HINT_T0);
+            fv_prefetch_l1(a + i * a_col + smaller(row, rows - 1));
 }
 
 void fv_gemm_pack_a(int64_t rows, int64_t k, const float *a, int64_t a_row, int64_t a_col,

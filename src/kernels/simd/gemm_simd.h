@@ -1,11 +1,11 @@
 /*
- * Declarations shared by the files of the SIMD GEMM. They compile once for AVX2 and once for
- * AVX-512; the vector type, the tile width and the symbols (simd/names.h) depend on the level.
+ * Declarations shared by the files of the SIMD GEMM. They compile once for each
+ * level; the vector type, the tile width and the symbols (simd/names.h) depend on the level.
  *
  *   gemm.c                 work items, blocks and row tiles
  *   gemm_tile.c            6 rows x a few vectors of C in registers: the inner kernel
- *   gemm_wide.c            up to 3 rows x more vectors, for AVX2
- *   gemm_few_rows.c        up to 24 rows, B in short blocks, for AVX2
+ *   gemm_wide.c            up to 3 rows x more vectors, for AVX2 and NEON
+ *   gemm_few_rows.c        up to 24 rows, B in short blocks, for AVX2 and NEON
  *   gemm_row.c             one row times a matrix
  *   gemm_low_precision.c   low-precision weights: a few rows times a panel, and panels as floats
  *   gemm_bf16.h            operands rounded to bf16: packed in pairs, with a tile of its own
@@ -15,9 +15,16 @@
 #ifndef FV_KERNELS_SIMD_GEMM_SIMD_H
 #define FV_KERNELS_SIMD_GEMM_SIMD_H
 
+#if FV_SIMD_LEVEL == 1
+#include <arm_neon.h>
+#else
 #include <immintrin.h>
+#endif
+
+#include <string.h>
 
 #include "kernels/simd/names.h"
+#include "kernels/simd/prefetch.h"
 
 #include "kernels/gemm.h"
 #include "kernels/register.h"
@@ -62,7 +69,7 @@ static inline fv_vec fv_vec_load_i8(const signed char *p)
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
 
-#else
+#elif FV_SIMD_LEVEL == 2
 
 typedef __m256 fv_vec;
 enum { FV_VEC = 8, FV_TILE_VECS = 2 };
@@ -108,6 +115,58 @@ static inline fv_vec fv_vec_load_i8(const signed char *p)
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
 
+#else
+
+typedef float32x4_t fv_vec;
+enum { FV_VEC = 4, FV_TILE_VECS = 4 };
+
+static inline fv_vec fv_vec_load(const float *p) { return vld1q_f32(p); }
+static inline void fv_vec_store(float *p, fv_vec v) { vst1q_f32(p, v); }
+static inline fv_vec fv_vec_set(float x) { return vdupq_n_f32(x); }
+static inline fv_vec fv_vec_fma(fv_vec a, fv_vec b, fv_vec c) { return vfmaq_f32(c, a, b); }
+static inline fv_vec fv_vec_zero(void) { return vdupq_n_f32(0.0f); }
+
+/* The first `count` lanes, 1..FV_VEC; nothing past them is touched. */
+static inline fv_vec fv_vec_load_part(const float *p, int count)
+{
+    if (count == FV_VEC) return vld1q_f32(p);
+    fv_vec v = vld1q_lane_f32(p, fv_vec_zero(), 0);
+    if (count >= 2) v = vld1q_lane_f32(p + 1, v, 1);
+    if (count >= 3) v = vld1q_lane_f32(p + 2, v, 2);
+    return v;
+}
+static inline void fv_vec_store_part(float *p, int count, fv_vec v)
+{
+    if (count == FV_VEC) {
+        vst1q_f32(p, v);
+        return;
+    }
+    vst1q_lane_f32(p, v, 0);
+    if (count >= 2) vst1q_lane_f32(p + 1, v, 1);
+    if (count >= 3) vst1q_lane_f32(p + 2, v, 2);
+}
+
+/* A word holds two bf16. The low and the high halves as floats. */
+typedef uint32x4_t fv_words;
+static inline fv_words fv_words_load(const uint32_t *p) { return vld1q_u32(p); }
+static inline fv_words fv_words_set(uint32_t x) { return vdupq_n_u32(x); }
+static inline fv_vec fv_words_first(fv_words x)
+{
+    return vreinterpretq_f32_u32(vshlq_n_u32(x, 16));
+}
+static inline fv_vec fv_words_second(fv_words x)
+{
+    return vreinterpretq_f32_u32(vandq_u32(x, fv_words_set(0xffff0000u)));
+}
+/* Signed bytes as floats. */
+static inline fv_vec fv_vec_load_i8(const signed char *p)
+{
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    const int8x8_t bytes = vreinterpret_s8_u32(vdup_n_u32(four));
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(bytes))));
+}
+
 #endif
 
 /* Columns of a tile, and of the panels that this level packs for itself. Divides FV_GEMM_PANEL. */
@@ -132,7 +191,7 @@ enum {
 static inline bool fv_rows_collide(int64_t b_row)
 {
     enum { COLLIDING_FLOATS = 512 };
-    return FV_SIMD_LEVEL == 2 && b_row % COLLIDING_FLOATS == 0;
+    return FV_SIMD_LEVEL != 3 && b_row % COLLIDING_FLOATS == 0;
 }
 
 /* Loops of constant length over registers, which would spill if not unrolled. Under a sanitizer the

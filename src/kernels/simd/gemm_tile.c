@@ -1,15 +1,18 @@
 /*
  * The register tile. AVX-512 holds 6 x 64 of C in 24 of its 32 registers, a row of B in four more
  * and a broadcast element of A in one: 24 multiply-adds for 10 loads. AVX2 holds 6 x 16 in 12 of
- * 16. Each element of C is one chain of FMAs, so the shape of the tile never affects the result.
+ * 16, NEON in 24 of 32. Each element of C is one chain of FMAs, so the shape of the tile never
+ * affects the result.
  */
 #include "kernels/simd/gemm_simd.h"
 
-/* Half of an AVX-512 register takes half the time, for up to 8 remaining columns. Halving an AVX2
+/* Half of an AVX-512 register takes half the time, for up to 8 remaining columns. Halving a shorter
  * register does not pay. */
 #if FV_SIMD_LEVEL == 3
 typedef __m256 half;
 FV_INLINE half half_of(fv_vec x) { return _mm512_castps512_ps256(x); }
+FV_INLINE half half_zero(void) { return _mm256_setzero_ps(); }
+FV_INLINE half half_fma(half a, half b, half c) { return _mm256_fmadd_ps(a, b, c); }
 FV_INLINE half half_load(const float *p, int count)
 {
     return _mm256_maskz_loadu_ps((__mmask8)(0xffu >> (8 - count)), p);
@@ -19,8 +22,10 @@ FV_INLINE void half_store(float *p, int count, half x)
     _mm256_mask_storeu_ps(p, (__mmask8)(0xffu >> (8 - count)), x);
 }
 #else
-typedef __m256 half;
+typedef fv_vec half;
 FV_INLINE half half_of(fv_vec x) { return x; }
+FV_INLINE half half_zero(void) { return fv_vec_zero(); }
+FV_INLINE half half_fma(half a, half b, half c) { return fv_vec_fma(a, b, c); }
 FV_INLINE half half_load(const float *p, int count) { return fv_vec_load_part(p, count); }
 FV_INLINE void half_store(float *p, int count, half x) { fv_vec_store_part(p, count, x); }
 #endif
@@ -60,7 +65,7 @@ FV_INSTANCE void tile(const fv_tile *t, const int rows, const int vecs, const ti
                 sum[i][v] = fv_vec_load(from + i * from_row + v * FV_VEC);
         }
         if (kind == HALF)
-            edge[i] = from ? half_load(from + i * from_row + last, tail) : _mm256_setzero_ps();
+            edge[i] = from ? half_load(from + i * from_row + last, tail) : half_zero();
     }
 
     /* Two pointers reach six rows with scaled-index addressing. */
@@ -68,7 +73,7 @@ FV_INSTANCE void tile(const fv_tile *t, const int rows, const int vecs, const ti
     float *packed = t->packed;
     for (int64_t k = t->k; k > 0; k--) {
         fv_vec row[FV_TILE_VECS];
-        half row_edge = _mm256_setzero_ps();
+        half row_edge = half_zero();
         FV_UNROLL
         for (int v = 0; v < whole; v++)
             row[v] = kind == PART && v == vecs - 1 ? fv_vec_load_part(b + v * FV_VEC, tail)
@@ -82,9 +87,9 @@ FV_INSTANCE void tile(const fv_tile *t, const int rows, const int vecs, const ti
             for (int j = 0; j < vecs * FV_VEC; j += FV_LINE) {
                 const void *line = b + ahead * b_row + j;
                 if (kind == NEAR)
-                    _mm_prefetch(line, _MM_HINT_T0);
+                    fv_prefetch_l1(line);
                 else
-                    _mm_prefetch(line, _MM_HINT_T1);
+                    fv_prefetch_l2(line);
             }
         }
         if (kind == PACK) {
@@ -99,7 +104,7 @@ FV_INSTANCE void tile(const fv_tile *t, const int rows, const int vecs, const ti
             FV_UNROLL
             for (int v = 0; v < whole; v++)
                 sum[i][v] = fv_vec_fma(x, row[v], sum[i][v]);
-            if (kind == HALF) edge[i] = _mm256_fmadd_ps(half_of(x), row_edge, edge[i]);
+            if (kind == HALF) edge[i] = half_fma(half_of(x), row_edge, edge[i]);
         }
         a += a_col;
         a3 += a_col;
@@ -140,25 +145,30 @@ TILES(WHOLE, 1)
 TILES(WHOLE, 2)
 TILES(PART, 1)
 TILES(PART, 2)
-#if FV_SIMD_LEVEL == 3
+#if FV_SIMD_LEVEL != 2
 TILES(WHOLE, 3)
 TILES(WHOLE, 4)
 TILES(PART, 3)
 TILES(PART, 4)
-TILES(HALF, 1)
-TILES(HALF, 2)
-TILES(HALF, 3)
-TILES(HALF, 4)
-TILES(STREAM, 4)
 TILE(PACK, 6, 4)
 static const tile_fn whole_tiles[FV_TILE_VECS][FV_GEMM_TILE_ROWS] = {
     NAMES(WHOLE, 1), NAMES(WHOLE, 2), NAMES(WHOLE, 3), NAMES(WHOLE, 4)};
 static const tile_fn part_tiles[FV_TILE_VECS][FV_GEMM_TILE_ROWS] = {NAMES(PART, 1), NAMES(PART, 2),
                                                                     NAMES(PART, 3), NAMES(PART, 4)};
+static const tile_fn pack_tile = PACK_6x4;
+#endif
+#if FV_SIMD_LEVEL == 3
+TILES(HALF, 1)
+TILES(HALF, 2)
+TILES(HALF, 3)
+TILES(HALF, 4)
+TILES(STREAM, 4)
 static const tile_fn half_tiles[FV_TILE_VECS][FV_GEMM_TILE_ROWS] = {NAMES(HALF, 1), NAMES(HALF, 2),
                                                                     NAMES(HALF, 3), NAMES(HALF, 4)};
 static const tile_fn stream_tiles[FV_GEMM_TILE_ROWS] = NAMES(STREAM, 4);
-static const tile_fn pack_tile = PACK_6x4;
+#elif FV_SIMD_LEVEL == 1
+TILES(NEAR, 4)
+static const tile_fn stream_tiles[FV_GEMM_TILE_ROWS] = NAMES(NEAR, 4);
 #else
 TILES(NEAR, 2)
 TILE(PACK, 6, 2)

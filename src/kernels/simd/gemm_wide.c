@@ -1,12 +1,12 @@
 /*
- * Tiles of one to three rows for AVX2. With two vectors per row, as in gemm_tile.c, the
+ * Tiles of one to three rows for AVX2 and NEON. With two vectors per row, as in gemm_tile.c, the
  * multiply-adds would wait for one another, and only half of each pair of adjacent lines that the
  * caches fetch would be used; four vectors avoid both. A's elements stay in registers while B's
  * vectors pass.
  */
 #include "kernels/simd/gemm_simd.h"
 
-#if FV_SIMD_LEVEL == 2
+#if FV_SIMD_LEVEL != 3
 
 enum { VECS = FV_WIDE_COLS / FV_VEC };
 
@@ -36,7 +36,7 @@ FV_INSTANCE void wide(const fv_tile *t, const int rows, const wide_kind kind)
             const int64_t ahead = kind == PACK ? FV_AHEAD_PACK : FV_AHEAD;
             FV_UNROLL
             for (int j = 0; j < FV_WIDE_COLS; j += FV_LINE)
-                _mm_prefetch((const void *)(b + ahead * b_row + j), _MM_HINT_T1);
+                fv_prefetch_l2(b + ahead * b_row + j);
         }
         FV_UNROLL
         for (int v = 0; v < VECS; v++) {

@@ -9,10 +9,36 @@
 
 #include "kernels/simd/simd.h"
 
+#if FV_SIMD_LEVEL == 1
+#include "kernels/simd/half_neon.h"
+#else
+/* Sixteen 16-bit numbers. */
+typedef __m256i v_words;
+V_INLINE v_words v_words_zero(void) { return _mm256_setzero_si256(); }
+/* The larger of `largest` and the words without their sign bits. */
+V_INLINE v_words v_words_max_size(v_words largest, v_words words)
+{
+    return _mm256_max_epu16(largest, _mm256_and_si256(words, _mm256_set1_epi16(0x7fff)));
+}
+/* Whether one of the words, below 0x8000, exceeds `limit`. */
+V_INLINE bool v_words_exceed(v_words words, uint16_t limit)
+{
+    const __m256i beyond = _mm256_cmpgt_epi16(words, _mm256_set1_epi16((short)limit));
+    return !_mm256_testz_si256(beyond, beyond);
+}
+/* Sixteen pairs: the low half of word i is even[i], the high half odd[i]. */
+V_INLINE void v_store_interleaved(uint32_t *out, v_words even, v_words odd)
+{
+    const __m256i low = _mm256_unpacklo_epi16(even, odd), high = _mm256_unpackhi_epi16(even, odd);
+    _mm256_storeu_si256((__m256i *)(void *)out, _mm256_permute2x128_si256(low, high, 0x20));
+    _mm256_storeu_si256((__m256i *)(void *)(out + 8), _mm256_permute2x128_si256(low, high, 0x31));
+}
+#endif
+
 #if FV_SIMD_LEVEL == 3
 
 /* The stored 16-bit numbers, zeros past them. */
-V_INLINE __m256i v_load_words(const uint16_t *p, int count)
+V_INLINE v_words v_load_words(const uint16_t *p, int count)
 {
     return count == FV_LANES ? _mm256_loadu_si256((const __m256i *)p)
                              : _mm256_maskz_loadu_epi16(v_first(count), p);
@@ -25,7 +51,7 @@ V_INLINE vf v_load_half(fv_dtype type, const uint16_t *p, int count)
     return vf_of(vi_shl(_mm512_cvtepu16_epi32(bits), 16));
 }
 
-V_INLINE void v_store_words(uint16_t *p, int count, __m256i words)
+V_INLINE void v_store_words(uint16_t *p, int count, v_words words)
 {
     if (count == FV_LANES)
         _mm256_storeu_si256((__m256i *)p, words);
@@ -33,8 +59,8 @@ V_INLINE void v_store_words(uint16_t *p, int count, __m256i words)
         _mm256_mask_storeu_epi16(p, v_first(count), words);
 }
 
-V_INLINE __m256i v_low_words(vi a) { return _mm512_cvtepi32_epi16(a); }
-V_INLINE __m256i v_to_f16(vf a) { return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT); }
+V_INLINE v_words v_low_words(vi a) { return _mm512_cvtepi32_epi16(a); }
+V_INLINE v_words v_to_f16(vf a) { return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT); }
 
 /* The upper 16 bits become the nearest bf16, ties to even. */
 V_INLINE vi v_round_bf16(vi bits)
@@ -48,9 +74,9 @@ V_INLINE v_nans v_nans_none(void) { return 0; }
 V_INLINE v_nans v_nans_with(v_nans seen, vf a) { return (v_nans)(seen | v_nan(a)); }
 V_INLINE bool v_nans_any(v_nans seen) { return seen != 0; }
 
-#else
+#elif FV_SIMD_LEVEL == 2
 
-V_INLINE __m256i v_load_words(const uint16_t *p, int count)
+V_INLINE v_words v_load_words(const uint16_t *p, int count)
 {
     if (count == FV_LANES) return _mm256_loadu_si256((const __m256i *)p);
     uint16_t all[FV_LANES] = {0};
@@ -73,7 +99,7 @@ V_INLINE vf v_load_half(fv_dtype type, const uint16_t *p, int count)
     return vf_of((vi){_mm256_unpacklo_epi16(zero, apart), _mm256_unpackhi_epi16(zero, apart)});
 }
 
-V_INLINE void v_store_words(uint16_t *p, int count, __m256i words)
+V_INLINE void v_store_words(uint16_t *p, int count, v_words words)
 {
     if (count == FV_LANES) {
         _mm256_storeu_si256((__m256i *)p, words);
@@ -85,11 +111,11 @@ V_INLINE void v_store_words(uint16_t *p, int count, __m256i words)
 }
 
 /* The pack works within 128-bit halves, hence the permutation. */
-V_INLINE __m256i v_low_words(vi a)
+V_INLINE v_words v_low_words(vi a)
 {
     return _mm256_permute4x64_epi64(_mm256_packus_epi32(a.a, a.b), 0xd8);
 }
-V_INLINE __m256i v_to_f16(vf a)
+V_INLINE v_words v_to_f16(vf a)
 {
     const __m128i low = _mm256_cvtps_ph(a.a, _MM_FROUND_TO_NEAREST_INT);
     const __m128i high = _mm256_cvtps_ph(a.b, _MM_FROUND_TO_NEAREST_INT);
@@ -123,8 +149,8 @@ V_INLINE bool v_nans_any(v_nans seen) { return _mm256_movemask_ps(seen) != 0; }
  * Rounded to nearest even. v_to_bf16 preserves NaN. v_number_to_bf16 does not: its caller collects
  * the NaNs among its inputs and repeats the work with v_to_bf16 if there were any.
  */
-V_INLINE __m256i v_number_to_bf16(vf a) { return v_low_words(vi_shr(v_round_bf16(vi_of(a)), 16)); }
-V_INLINE __m256i v_to_bf16(vf a)
+V_INLINE v_words v_number_to_bf16(vf a) { return v_low_words(vi_shr(v_round_bf16(vi_of(a)), 16)); }
+V_INLINE v_words v_to_bf16(vf a)
 {
     const vf rounded = vf_of(vi_shr(v_round_bf16(vi_of(a)), 16));
     const vf quiet = vf_of(vi_or(vi_shr(vi_of(a), 16), vi_set(0x40)));

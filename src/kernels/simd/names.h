@@ -1,8 +1,8 @@
 /*
- * The files of this folder compile once per level, so each function with external linkage needs two
- * symbols. Sources use one plain name; this list maps it to the symbol of the level: fv_attn_pack
- * is fv_attn_pack_avx2 in one object file and fv_attn_pack_avx512 in the other. Debuggers show the
- * latter names.
+ * The files of this folder compile once per level, so each function with external linkage needs a
+ * symbol per level. Sources use one plain name; this list maps it to the symbol of the level:
+ * fv_attn_pack is fv_attn_pack_avx2 in one object file and fv_attn_pack_avx512 in another.
+ * Debuggers show the latter names.
  *
  * Every function of this folder that is not static is listed. A missing one has the same symbol at
  * both levels, so that linking fails with a multiple definition.
@@ -14,8 +14,10 @@
 #define FV_LEVEL_SYMBOL(name) name##_avx512
 #elif FV_SIMD_LEVEL == 2
 #define FV_LEVEL_SYMBOL(name) name##_avx2
+#elif FV_SIMD_LEVEL == 1
+#define FV_LEVEL_SYMBOL(name) name##_neon
 #else
-#error "only for the sources of src/kernels/simd, which compile with FV_SIMD_LEVEL 2 and 3"
+#error "only for the sources of src/kernels/simd, which compile with FV_SIMD_LEVEL 1, 2 and 3"
 #endif
 
 /* Entries of the kernel table. */

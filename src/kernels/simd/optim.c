@@ -141,7 +141,7 @@ static void adadelta(const fv_exec *exec, void *const *ptr, const void *args)
 
 /* ---- sum of squares --------------------------------------------------------------- */
 
-enum { BLOCK = 4096, QUARTERS = 4 };
+enum { BLOCK = 4096 };
 
 typedef struct sumsq_job {
     int64_t n;
@@ -149,30 +149,52 @@ typedef struct sumsq_job {
     double *block;
 } sumsq_job;
 
+/* The squares of up to BLOCK numbers, summed in sixteen double lanes. */
+V_INLINE double sum_of_block(const float *x, int64_t n)
+{
+#if FV_SIMD_LEVEL == 1
+    enum { PAIRS = 8 };
+    float64x2_t acc[PAIRS];
+    for (int p = 0; p < PAIRS; p++)
+        acc[p] = vdupq_n_f64(0.0);
+    V_LOOP(
+        n, 0, const vf v = v_load(x + i, count); const float32x4_t four[4] = {v.a, v.b, v.c, v.d};
+        for (int p = 0; p < PAIRS; p++) {
+            const float64x2_t d =
+                p % 2 ? vcvt_high_f64_f32(four[p / 2]) : vcvt_f64_f32(vget_low_f32(four[p / 2]));
+            acc[p] = vaddq_f64(acc[p], vmulq_f64(d, d));
+        });
+    const float64x2_t low = vaddq_f64(vaddq_f64(acc[0], acc[4]), vaddq_f64(acc[2], acc[6]));
+    const float64x2_t high = vaddq_f64(vaddq_f64(acc[1], acc[5]), vaddq_f64(acc[3], acc[7]));
+    return vpaddd_f64(vaddq_f64(low, high));
+#else
+    enum { QUARTERS = 4 };
+    __m256d acc[QUARTERS];
+    for (int q = 0; q < QUARTERS; q++)
+        acc[q] = _mm256_setzero_pd();
+    V_LOOP(
+        n, 0, const vf v = v_load(x + i, count); const __m256 half[2] = {v_low(v), v_high(v)};
+        for (int q = 0; q < QUARTERS; q++) {
+            const __m128 four =
+                q % 2 ? _mm256_extractf128_ps(half[q / 2], 1) : _mm256_castps256_ps128(half[q / 2]);
+            const __m256d d = _mm256_cvtps_pd(four);
+            acc[q] = _mm256_add_pd(acc[q], _mm256_mul_pd(d, d));
+        });
+    const __m256d eight =
+        _mm256_add_pd(_mm256_add_pd(acc[0], acc[2]), _mm256_add_pd(acc[1], acc[3]));
+    double lane[4];
+    _mm256_storeu_pd(lane, eight);
+    return (lane[0] + lane[2]) + (lane[1] + lane[3]);
+#endif
+}
+
 static void sumsq_range(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
     const sumsq_job *job = arg;
     for (int64_t b = begin; b < end; b++) {
-        const float *x = job->x + b * BLOCK;
         const int64_t rest = job->n - b * BLOCK;
-        /* Sixteen double lanes: four registers of four. */
-        __m256d acc[QUARTERS];
-        for (int q = 0; q < QUARTERS; q++)
-            acc[q] = _mm256_setzero_pd();
-        V_LOOP(
-            rest < BLOCK ? rest : BLOCK, 0, const vf v = v_load(x + i, count);
-            const __m256 half[2] = {v_low(v), v_high(v)}; for (int q = 0; q < QUARTERS; q++) {
-                const __m128 four = q % 2 ? _mm256_extractf128_ps(half[q / 2], 1)
-                                          : _mm256_castps256_ps128(half[q / 2]);
-                const __m256d d = _mm256_cvtps_pd(four);
-                acc[q] = _mm256_add_pd(acc[q], _mm256_mul_pd(d, d));
-            });
-        const __m256d eight =
-            _mm256_add_pd(_mm256_add_pd(acc[0], acc[2]), _mm256_add_pd(acc[1], acc[3]));
-        double lane[4];
-        _mm256_storeu_pd(lane, eight);
-        job->block[b] = (lane[0] + lane[2]) + (lane[1] + lane[3]);
+        job->block[b] = sum_of_block(job->x + b * BLOCK, rest < BLOCK ? rest : BLOCK);
     }
 }
 

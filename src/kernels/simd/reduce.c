@@ -149,7 +149,7 @@ static void columns_tile(const reduction *d, const float *x, int64_t width, floa
         /* Rows are far apart: the hardware prefetcher does not follow them. */
         if (last >= 0 && index[last] + AHEAD < a->red_shape[last])
             for (int64_t i = 0; i < width; i += FV_LANES)
-                _mm_prefetch((const void *)(row + AHEAD * a->red_stride[last] + i), _MM_HINT_T1);
+                fv_prefetch_l2(row + AHEAD * a->red_stride[last] + i);
         V_LOOP(width, 0, const vf v = v_load(row + i, count);
                lane[i / FV_LANES] = v_add(lane[i / FV_LANES], square ? v_mul(v, v) : v));
         for (int axis = last; axis >= 0; axis--) { /* advance to the next row */

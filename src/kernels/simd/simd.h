@@ -1,9 +1,10 @@
 /*
- * Sixteen floats as one value, for AVX-512 and AVX2.
+ * Sixteen floats as one value, for AVX-512, AVX2 and NEON.
  *
- * The files of this folder compile twice (FV_SIMD_LEVEL 2 and 3). They use one vector type `vf` of
- * FV_LANES floats: one register with AVX-512, two with AVX2. Both levels and the reference use the
- * same lanes, so every sum has the same bits.
+ * The files of this folder compile once per level: FV_SIMD_LEVEL 2 and 3 on x86-64, 1 on aarch64.
+ * They use one vector type `vf` of FV_LANES floats: one register with AVX-512, two with AVX2, four
+ * with NEON (simd_neon.h). All levels and the reference use the same lanes, so every sum has the
+ * same bits.
  *
  *     V_LOOP(n, 0,                                   // n elements, any number
  *            vf v = v_load(x + i, count);            // `count` lanes, zeros past them
@@ -17,13 +18,13 @@
 #ifndef FV_KERNELS_SIMD_SIMD_H
 #define FV_KERNELS_SIMD_SIMD_H
 
-#include <immintrin.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "kernels/simd/names.h"
+#include "kernels/simd/prefetch.h"
 
 #include "kernels/kernel.h"
 
@@ -50,6 +51,12 @@
             if (part_ <= 0) break;                                                                 \
         }                                                                                          \
     } while (0)
+
+#if FV_SIMD_LEVEL == 1
+#include "kernels/simd/simd_neon.h"
+#else
+#include <immintrin.h>
+#endif
 
 #if FV_SIMD_LEVEL == 3
 
@@ -166,7 +173,7 @@ V_INLINE vm vm_load_bytes(const uint8_t *p, int count)
     return _mm_test_epi8_mask(bytes, bytes);
 }
 
-#else
+#elif FV_SIMD_LEVEL == 2
 
 typedef struct vf {
     __m256 a, b;
@@ -220,6 +227,11 @@ V_INLINE vf v_sub(vf a, vf b) { return VF_(_mm256_sub_ps, a, b); }
 V_INLINE vf v_mul(vf a, vf b) { return VF_(_mm256_mul_ps, a, b); }
 V_INLINE vf v_div(vf a, vf b) { return VF_(_mm256_div_ps, a, b); }
 V_INLINE vf v_sqrt(vf a) { return (vf){_mm256_sqrt_ps(a.a), _mm256_sqrt_ps(a.b)}; }
+V_INLINE vf v_floor(vf a)
+{
+    enum { DOWN = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC };
+    return (vf){_mm256_round_ps(a.a, DOWN), _mm256_round_ps(a.b, DOWN)};
+}
 V_INLINE vf v_min(vf a, vf b) { return VF_(_mm256_min_ps, a, b); }
 V_INLINE vf v_max(vf a, vf b) { return VF_(_mm256_max_ps, a, b); }
 V_INLINE vf v_fma(vf a, vf b, vf c)
@@ -352,7 +364,7 @@ V_INLINE vm v_nan(vf a) { return v_ne(a, a); }
 V_INLINE vf v_sign(vf a) { return v_and(a, v_set(-0.0f)); }
 V_INLINE vf v_abs(vf a) { return v_and(a, vf_of(vi_set(0x7fffffffu))); }
 V_INLINE vf v_neg(vf a) { return v_xor(a, v_set(-0.0f)); }
-#if FV_SIMD_LEVEL == 2
+#if FV_SIMD_LEVEL != 3
 V_INLINE vf v_min_abs(vf a, float limit) { return v_min(v_abs(a), v_set(limit)); }
 #endif
 
@@ -362,6 +374,7 @@ V_INLINE vf v_keep(int count, vf v, vf rest)
     return count == FV_LANES ? v : v_select(v_first(count), v, rest);
 }
 
+#if FV_SIMD_LEVEL != 1
 /* Reduces the lanes as one fixed tree: i op= i + 8, then + 4, + 2, + 1. */
 #define V_TREE(v, op)                                                                              \
     const __m256 h = _mm256_##op##_ps(v_low(v), v_high(v));                                        \
@@ -372,6 +385,13 @@ V_INLINE vf v_keep(int count, vf v, vf rest)
 V_INLINE float v_reduce_sum(vf v) { V_TREE(v, add); }
 V_INLINE float v_reduce_max(vf v) { V_TREE(v, max); } /* without NaN */
 V_INLINE float v_reduce_min(vf v) { V_TREE(v, min); }
+
+/* Makes streaming stores visible to other threads before later stores. */
+V_INLINE void v_stream_end(bool stream)
+{
+    if (stream) _mm_sfence();
+}
+#endif
 
 /* ---- streaming stores -----------------------------------------------------------------
  * An output too large for the cache is written with streaming stores: its lines are not read first,
@@ -411,7 +431,7 @@ enum { FV_STREAM_AHEAD = 4096 };
 V_INLINE void v_prefetch(const float *p, int64_t ahead)
 {
     const uintptr_t bytes = (uintptr_t)ahead * sizeof *p;
-    _mm_prefetch((const char *)((uintptr_t)p + bytes), _MM_HINT_T1);
+    fv_prefetch_l2((const char *)((uintptr_t)p + bytes));
 }
 
 /* The same for rows of n elements that are read more than once: at least the next row. */
@@ -432,12 +452,6 @@ V_INLINE void v_rows(const fv_exec *exec, bool stream, int64_t rows, int64_t n, 
         fv_exec_stream(exec, rows, n, fn, arg);
     else
         fv_exec_rows(exec, rows, n + FV_LANES, fn, arg);
-}
-
-/* Makes streaming stores visible to other threads before later stores. */
-V_INLINE void v_stream_end(bool stream)
-{
-    if (stream) _mm_sfence();
 }
 
 #endif

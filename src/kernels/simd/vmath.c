@@ -15,10 +15,10 @@ void fv_simd_vlog(int64_t n, const float *x, float *y)
 
 void fv_simd_vtanh(int64_t n, const float *x, float *y)
 {
-    v_apply(y, x, n, false, v_tanh_many, 2, v_tanh);
+    v_apply(y, x, n, false, v_tanh_many, V_TABLE_GROUP, v_tanh);
 }
 
 void fv_simd_verf(int64_t n, const float *x, float *y)
 {
-    v_apply(y, x, n, false, v_erf_many, 2, v_erf);
+    v_apply(y, x, n, false, v_erf_many, V_TABLE_GROUP, v_erf);
 }

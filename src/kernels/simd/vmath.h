@@ -14,9 +14,18 @@
  * The chains of operations below are long, and the CPU looks only a few vectors ahead: functions
  * named _many do each step for several independent vectors before the next step. V_GROUP is as many
  * as the registers hold; V_EXP_GROUP is that number for exp, whose vectors share one test: six of
- * them cost a tenth less than four.
+ * them cost a tenth less than four. V_TABLE_GROUP is for functions with tables of coefficients.
+ * With NEON one vector is four registers, which are independent already.
  */
-enum { V_GROUP = FV_SIMD_LEVEL == 3 ? 4 : 2, V_EXP_GROUP = FV_SIMD_LEVEL == 3 ? 6 : 2 };
+#if FV_SIMD_LEVEL == 1
+enum { V_GROUP = 1, V_EXP_GROUP = 1, V_TABLE_GROUP = 1 };
+#else
+enum {
+    V_GROUP = FV_SIMD_LEVEL == 3 ? 4 : 2,
+    V_EXP_GROUP = FV_SIMD_LEVEL == 3 ? 6 : 2,
+    V_TABLE_GROUP = 2
+};
+#endif
 
 /* ---- exp --------------------------------------------------------------------------- */
 
@@ -96,13 +105,13 @@ V_INLINE vf v_exp(vf x)
     return v_exp_short(x, t);
 }
 
-/* Several vectors together (an even number), with one test for all. */
+/* Several vectors together (an even number; NEON: one), with one test for all. */
 V_INLINE void v_exp_many(vf *x, int many)
 {
     vf t[V_EXP_GROUP];
     for (int k = 0; k < many; k++)
         t[k] = v_exp_round(x[k]);
-    vi excess = v_exp_excess(t[0], t[1]);
+    vi excess = v_exp_excess(t[0], t[V_EXP_GROUP > 1]);
     for (int k = 2; k < many; k += 2)
         excess = vi_or(excess, v_exp_excess(t[k], t[k + 1]));
     if (__builtin_expect(vi_any(excess, vi_set(~FV_EXP_LOW)), 0)) {
