@@ -18,3 +18,12 @@ if(FV_CLI_SOURCES)
   set_target_properties(fovea PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 endif()
+
+# What tools/count-instructions runs.
+add_executable(instructions EXCLUDE_FROM_ALL bench/instructions.c)
+target_include_directories(instructions PRIVATE include)
+target_compile_options(instructions PRIVATE ${FV_COMPILE_OPTIONS})
+target_link_libraries(instructions PRIVATE
+  $<IF:$<BOOL:${FV_TEST_ONLY}>,fovea_test,fovea_static>)
+set_target_properties(instructions PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF
+  RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})

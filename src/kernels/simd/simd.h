@@ -409,7 +409,7 @@ V_INLINE int64_t v_head(const float *p, int64_t n, bool stream)
 
 V_INLINE void v_put(float *p, int count, vf v, bool stream)
 {
-    if (stream && count == FV_LANES)
+    if (FV_SIMD_LEVEL != 1 && stream && count == FV_LANES)
         v_stream(p, v);
     else
         v_store(p, count, v);
@@ -440,7 +440,8 @@ V_INLINE int64_t v_row_ahead(int64_t n) { return n > FV_STREAM_AHEAD ? n : FV_ST
 /* A load from a long contiguous run. */
 V_INLINE vf v_load_ahead(const float *p, int count, bool stream)
 {
-    if (stream && count == FV_LANES) v_prefetch(p, FV_STREAM_AHEAD);
+    /* NEON: the prefetchers follow a contiguous run, and the test would cost more than it saves. */
+    if (FV_SIMD_LEVEL != 1 && stream && count == FV_LANES) v_prefetch(p, FV_STREAM_AHEAD);
     return v_load(p, count);
 }
 

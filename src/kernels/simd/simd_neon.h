@@ -199,16 +199,14 @@ V_INLINE uint8x16_t v_table_bytes(uint32x4_t index, uint32_t mask)
 }
 V_INLINE vf v_lookup8(const float *table, vi index)
 {
-    const uint8_t *p = (const uint8_t *)table;
-    const uint8x16x2_t all = {{vld1q_u8(p), vld1q_u8(p + 16)}};
+    const uint8x16x2_t all = vld1q_u8_x2((const uint8_t *)table);
 #define LOOKUP_(q) vreinterpretq_f32_u8(vqtbl2q_u8(all, v_table_bytes(q, 7)))
     return V1_(vf, LOOKUP_, index);
 #undef LOOKUP_
 }
 V_INLINE vf v_lookup(const float *table, vi index)
 {
-    const uint8_t *p = (const uint8_t *)table;
-    const uint8x16x4_t all = {{vld1q_u8(p), vld1q_u8(p + 16), vld1q_u8(p + 32), vld1q_u8(p + 48)}};
+    const uint8x16x4_t all = vld1q_u8_x4((const uint8_t *)table);
 #define LOOKUP_(q) vreinterpretq_f32_u8(vqtbl4q_u8(all, v_table_bytes(q, 15)))
     return V1_(vf, LOOKUP_, index);
 #undef LOOKUP_
