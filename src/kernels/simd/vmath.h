@@ -168,12 +168,20 @@ V_INLINE vf v_log1p(vf x)
 
 /* ---- tanh, erf --------------------------------------------------------------------- */
 
+/* For x86 gcc unrolls the polynomial by itself. */
+#if FV_SIMD_LEVEL == 1 && !defined(__clang__)
+#define V_UNROLL _Pragma("GCC unroll 16")
+#else
+#define V_UNROLL
+#endif
+
 V_INLINE void v_piece_many(vf *x, const vf *h, const vi *j, const float (*coef)[16], int degree,
                            int many)
 {
     vf p[V_GROUP];
     for (int k = 0; k < many; k++)
         p[k] = v_lookup(coef[degree], j[k]);
+    V_UNROLL
     for (int c = degree - 1; c >= 0; c--)
         for (int k = 0; k < many; k++)
             p[k] = v_fma(p[k], h[k], v_lookup(coef[c], j[k]));
