@@ -52,6 +52,19 @@
 #define FENCE()           (void)0
 #include "bench_loops.inc"
 
+#if defined(__aarch64__)
+/* s + x y, which the instruction computes, is as good a limit as s x + y. */
+#define SET(name) name##_neon
+#define TARGET
+#define LANES             4
+#define KEEP(value)       __asm__ volatile("" : "+w"(value))
+#define FMA32(s, x, y)    __asm__ volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(s) : "w"(x), "w"(y))
+#define FMA64(s, x, y)    __asm__ volatile("fmla %0.2d, %1.2d, %2.2d" : "+w"(s) : "w"(x), "w"(y))
+#define STREAM(to, value) (to = (value))
+#define FENCE()           (void)0
+#include "bench_loops.inc"
+#endif
+
 #endif
 
 #if defined(__x86_64__)
@@ -78,6 +91,8 @@ bench_limit_fn bench_limit_loop(bench_limit limit, fv_simd level)
 #if defined(__x86_64__)
         ROW(avx2),
         ROW(avx512),
+#elif defined(__aarch64__)
+        ROW(neon),
 #endif
     };
 #if defined(__x86_64__)

@@ -71,13 +71,15 @@ static void print_cpu(const fv_cpu_info *cpu)
     fputs("  name           ", stdout);
     cli_safe_text(stdout, cpu->name[0] ? cpu->name : "unknown");
     printf("\n  %-14s %d\n", "usable CPUs", cpu->cpus);
-    printf("  %-14s%s%s%s%s%s%s%s%s%s\n", "instructions", cpu->avx2 ? " avx2" : "",
-           cpu->fma ? " fma" : "", cpu->f16c ? " f16c" : "", cpu->avx512f ? " avx512f" : "",
-           cpu->avx512dq ? " avx512dq" : "", cpu->avx512bw ? " avx512bw" : "",
-           cpu->avx512vl ? " avx512vl" : "", cpu->avx512_bf16 ? " avx512_bf16" : "",
-           cpu->avx512_vnni ? " avx512_vnni" : "");
-    printf("  %-14s ymm %s, zmm %s\n", "saved by OS", cpu->os_ymm ? "yes" : "no",
-           cpu->os_zmm ? "yes" : "no");
+    const bool neon = strcmp(fv_simd_name(cpu->best), "neon") == 0;
+    printf("  %-14s%s%s%s%s%s%s%s%s%s%s\n", "instructions", neon ? " neon" : "",
+           cpu->avx2 ? " avx2" : "", cpu->fma ? " fma" : "", cpu->f16c ? " f16c" : "",
+           cpu->avx512f ? " avx512f" : "", cpu->avx512dq ? " avx512dq" : "",
+           cpu->avx512bw ? " avx512bw" : "", cpu->avx512vl ? " avx512vl" : "",
+           cpu->avx512_bf16 ? " avx512_bf16" : "", cpu->avx512_vnni ? " avx512_vnni" : "");
+    if (!neon)
+        printf("  %-14s ymm %s, zmm %s\n", "saved by OS", cpu->os_ymm ? "yes" : "no",
+               cpu->os_zmm ? "yes" : "no");
     printf("  %-14s", "kernel levels");
     for (int level = FV_SIMD_SCALAR; level <= (int)cpu->best; level++)
         printf(" %s%s", fv_simd_name((fv_simd)level), level == (int)cpu->best ? " (chosen)" : "");

@@ -105,6 +105,12 @@ if(FV_SANITIZE)
   endif()
   add_link_options(-fsanitize=${FV_SANITIZE})
 endif()
+# gcc 12 for aarch64 fails on some loops that it tries to vectorise ("internal compiler error: in
+# vect_transform_reduction"). Outside the kernels no loop is worth it.
+set(FV_CORE_OPTIONS)
+if(FV_NEON AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_LESS 13)
+  set(FV_CORE_OPTIONS -fno-tree-vectorize)
+endif()
 # Coverage is what guides the fuzzer. It is counted where files are read, and nowhere in the kernels,
 # which it would slow down.
 set(FV_COVERAGE_OPTIONS)

@@ -3,7 +3,7 @@
 file(GLOB FV_CLI_SOURCES CONFIGURE_DEPENDS cli/*.c)
 if(FV_CLI_SOURCES)
   add_executable(fovea ${FV_CLI_SOURCES})
-  target_compile_options(fovea PRIVATE ${FV_COMPILE_OPTIONS} -fPIE)
+  target_compile_options(fovea PRIVATE ${FV_COMPILE_OPTIONS} ${FV_CORE_OPTIONS} -fPIE)
   target_compile_definitions(fovea PRIVATE FV_VERSION="${PROJECT_VERSION}")
   target_link_libraries(fovea PRIVATE $<IF:$<BOOL:${FV_TEST_ONLY}>,fovea_test,fovea_static>
     ${CMAKE_DL_LIBS})
