@@ -118,7 +118,7 @@ static void samples(fv_dtype dtype)
 {
     enum { DRAWS = 20000 };
     const vec weight = VEC_OF(dtype, 0, 1, 0, 3, 4, 0), index = vec_new(FV_I64, DRAWS);
-    const fv_multinomial_args a = {.rows = 1, .cols = 6, .samples = DRAWS, .key = 42};
+    const fv_multinomial_args a = {.rows = 1, .cols = 6, .samples = DRAWS, .draw = {.key = 42}};
     CHECK(!kernel_run(FV_KERNEL_MULTINOMIAL, dtype, PTRS(index.data, weight.data), &a));
     int64_t count[6] = {0};
     for (int64_t s = 0; s < DRAWS; s++) {
@@ -250,7 +250,7 @@ static void dropouts(fv_dtype dtype)
 {
     enum { ROWS = 3, COLS = 2050 };
     const vec x = vec_random(dtype, ROWS * COLS, 1, 2), y = vec_new(dtype, x.n);
-    fv_dropout_args a = {.rows = ROWS, .cols = COLS, .key = 7, .row_offset = 5, .p = 0.3};
+    fv_dropout_args a = {.rows = ROWS, .cols = COLS, .draw = {.key = 7, .first = 5}, .p = 0.3};
     kernel_run(FV_KERNEL_DROPOUT, dtype, PTRS(y.data, x.data), &a);
     int64_t kept = 0;
     for (int64_t i = 0; i < x.n; i++) {
@@ -266,7 +266,7 @@ static void dropouts(fv_dtype dtype)
     void *second = (char *)x.data + COLS * fv_dtype_size(dtype);
     fv_dropout_args one_row = a;
     one_row.rows = 1;
-    one_row.row_offset = 6;
+    one_row.draw.first = 6;
     kernel_run(FV_KERNEL_DROPOUT, dtype, PTRS(alone.data, second), &one_row);
     for (int64_t j = 0; j < COLS; j++)
         CHECK(vec_get(alone, j) == vec_get(y, COLS + j));
@@ -286,7 +286,7 @@ static void numbers(fv_dtype dtype)
 {
     enum { N = 40000 };
     const vec out = vec_new(dtype, N);
-    fv_random_args a = {.rows = 4, .cols = N / 4, .key = 11, .lo = -2, .hi = 6};
+    fv_random_args a = {.rows = 4, .cols = N / 4, .draw = {.key = 11}, .lo = -2, .hi = 6};
     kernel_run(FV_KERNEL_RANDOM, dtype, PTRS(out.data), &a);
     double sum = 0, squares = 0, cubes = 0;
     for (int64_t i = 0; i < N; i++) {

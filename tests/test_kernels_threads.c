@@ -133,7 +133,7 @@ static void row_kernels(fv_dtype dtype)
     THREADS(CROSS_ENTROPY_GRAD, c, 1, out, x, row, target, scale);
     const fv_topk_args k = {.rows = ROWS, .cols = COLS, .k = 9};
     THREADS(TOPK, k, 2, vec_new(dtype, 9 * ROWS), vec_new(FV_I64, 9 * ROWS), x);
-    const fv_multinomial_args d = {.rows = ROWS, .cols = COLS, .samples = 5, .key = 3};
+    const fv_multinomial_args d = {.rows = ROWS, .cols = COLS, .samples = 5, .draw = {.key = 3}};
     THREADS(MULTINOMIAL, d, 1, vec_new(FV_I64, 5 * ROWS), vec_random(dtype, N, 0, 1));
 }
 
@@ -153,9 +153,9 @@ static void index_and_random(fv_dtype dtype)
     THREADS(SCATTER_ADD, b, 1, table, rows, each);
     const fv_one_hot_args h = {.count = 900, .classes = ROWS};
     THREADS(ONE_HOT, h, 1, vec_new(dtype, 900 * ROWS), index);
-    const fv_dropout_args d = {.rows = 3, .cols = N / 3, .key = 5, .p = 0.4};
+    const fv_dropout_args d = {.rows = 3, .cols = N / 3, .draw = {.key = 5}, .p = 0.4};
     THREADS(DROPOUT, d, 1, out, table);
-    fv_random_args r = {.rows = ROWS, .cols = COLS, .key = 9, .hi = 1};
+    fv_random_args r = {.rows = ROWS, .cols = COLS, .draw = {.key = 9}, .hi = 1};
     THREADS(RANDOM, r, 1, out);
     r.normal = true;
     THREADS(RANDOM, r, 1, out);

@@ -420,7 +420,10 @@ static void scatter_and_draw(int64_t n, bool special)
     CHECK_KERNEL(INDEX_ADD, a, 1, table, in, index);
     CHECK_KERNEL(GATHER_ROWS, a, 1, out, table, index);
     for (int p = 0; p <= 10; p++) {
-        const fv_dropout_args d = {2, rows * n, 0x123456789abcdefu, (uint64_t)p << 31, p * 0.1};
+        const fv_dropout_args d = {.rows = 2,
+                                   .cols = rows * n,
+                                   .draw = {.key = 0x123456789abcdefu, .first = (uint64_t)p << 31},
+                                   .p = p * 0.1};
         CHECK_KERNEL(DROPOUT, d, 1, kept, table);
         CHECK_IN_PLACE(DROPOUT, d, 1, kept, table);
     }

@@ -154,13 +154,18 @@ typedef struct fv_attn {
     /* Varlen: `batch` documents are stored one after the other in one long row. Document b has the
      * queries q_begin[b] .. q_begin[b + 1] and the keys k_begin[b] .. k_begin[b + 1]. n_q and n_k
      * are the totals, batch strides are ignored, positions start at 0 in each document. Nothing is
-     * computed across documents; a document has the bits of a call of its own, except for dropout,
-     * whose seed differs per document. Not together with bias and visible. */
+     * computed across documents; a document has the bits of a call of its own (with its number as
+     * first_row, where there is dropout). Not together with bias and visible. */
     bool varlen;
 
     /* Backward: grad_k and grad_v are added to, not overwritten: several calls share keys. f32 and
      * f64. */
     bool adds_to_keys;
+
+    /* Number of the first batch row or document among all that belong together: the dropout of a
+     * weight depends on dropout_key, on its row's number, head, query and key, and on no size. So a
+     * batch that is split, padded or stored as varlen documents drops the same weights. [0] */
+    uint64_t first_row;
 } fv_attn;
 
 /* Sizes 1, dot products, the default rule, f32. */

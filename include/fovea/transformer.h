@@ -186,6 +186,9 @@ typedef struct fv_token_rows {
      * do not attend to each other. NULL: one document per row. */
     fv_tensor *begin;
     int64_t longest; /* with `positions` or `begin`: all positions are below it */
+    /* i64 [batch * n]: what dropout draws by, with `begin` the number of the token's document in
+     * the whole step << 32 | its position. NULL: by its place in the row. */
+    fv_tensor *numbers;
 } fv_token_rows;
 
 /* Varlen: concatenated, ids [1, all tokens]; a single sequence becomes a plain row. */

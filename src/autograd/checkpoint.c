@@ -5,7 +5,7 @@
  * runs the block again, now recorded, on detached leaves in place of the inputs, runs backward over
  * those new nodes only, and sends the gradients of the leaves to the inputs. Leaves that the block
  * uses by itself (parameters) collect theirs directly. Random ops draw the same numbers, because
- * step and site are restored.
+ * step, site and the numbers of rows are restored.
  */
 #include <string.h>
 
@@ -14,6 +14,7 @@
 
 typedef struct random_state {
     uint64_t step, row_offset, site;
+    fv_tensor *numbers;
 } random_state;
 
 typedef struct checkpoint_params {
@@ -24,7 +25,7 @@ typedef struct checkpoint_params {
 
 static random_state random_get(const fv_ctx *ctx)
 {
-    return (random_state){ctx->step, ctx->row_offset, ctx->site};
+    return (random_state){ctx->step, ctx->row_offset, ctx->site, ctx->draw_numbers};
 }
 
 static void random_set(fv_ctx *ctx, random_state state)
@@ -32,6 +33,7 @@ static void random_set(fv_ctx *ctx, random_state state)
     ctx->step = state.step;
     ctx->row_offset = state.row_offset;
     ctx->site = state.site;
+    ctx->draw_numbers = state.numbers;
 }
 
 /* The block's result as a new handle in the caller's scope. */
@@ -48,9 +50,9 @@ static fv_tensor *run_unrecorded(fv_ctx *ctx, fv_block_fn fn, void *user, fv_ten
 fv_tensor *fv_checkpoint(fv_ctx *ctx, fv_block_fn fn, void *user, int n, fv_tensor *const *inputs)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
-    if (n < 0 || n > FV_OP_MAX_SAVED) {
+    if (n < 0 || n >= FV_OP_MAX_SAVED) {
         fv_poison(ctx, FV_ERR_ARGUMENT, "checkpoint: expected at most %d inputs, got %d",
-                  (int)FV_OP_MAX_SAVED, n);
+                  (int)FV_OP_MAX_SAVED - 1, n);
         return ctx->invalid;
     }
     if (ctx->no_grad > 0) return fn(ctx, user, inputs);
@@ -65,6 +67,7 @@ fv_tensor *fv_checkpoint(fv_ctx *ctx, fv_block_fn fn, void *user, int n, fv_tens
     run.out[0] = run_unrecorded(ctx, fn, user, inputs);
     for (int i = 0; i < n; i++)
         fv_save(&run, i, inputs[i]);
+    fv_save(&run, n, ctx->draw_numbers); /* kept alive until backward has used it */
     if (ctx->error == FV_OK) fv_tape_record(&run);
     return ctx->error == FV_OK ? run.out[0] : ctx->invalid;
 }
@@ -88,9 +91,10 @@ static void replay(fv_op_back *back, fv_tensor **leaves)
         if (ctx->error == FV_OK && leaves[i] && fv_back_wants(back, i))
             leaves[i]->flags |= FV_TENSOR_LEAF;
     }
-    random_state now = random_get(ctx);
+    random_state now = random_get(ctx), then = params->random;
     int no_grad = ctx->no_grad;
-    random_set(ctx, params->random);
+    then.numbers = back->saved[back->n_in];
+    random_set(ctx, then);
     ctx->no_grad = 0; /* backward records nothing; this must be recorded */
     fv_tensor *y = ctx->error == FV_OK ? run_recorded(ctx, params, leaves) : ctx->invalid;
     ctx->no_grad = no_grad;

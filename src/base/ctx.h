@@ -59,7 +59,8 @@ struct fv_ctx {
     char message[FV_MESSAGE_BYTES];
 
     uint64_t seed, step, row_offset, site;
-    int compute; /* fv_dtype that linear layers compute in */
+    struct fv_tensor *draw_numbers; /* ops/draw.h */
+    int compute;                    /* fv_dtype that linear layers compute in */
     fv_device_kind device_kind;
     struct fv_device *device;
     struct fv_tensor *invalid; /* what failed ops return */

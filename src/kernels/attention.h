@@ -24,6 +24,7 @@
 
 #include <math.h>
 
+#include "base/rng.h"
 #include "fovea/attention_kernels.h"
 #include "kernels/kernel.h"
 
@@ -55,6 +56,17 @@ enum {
     FV_ATTN_GRAD_INPUTS, /* from here the pointers of the forward pass, o first */
     FV_ATTN_GRAD_POINTERS = FV_ATTN_GRAD_INPUTS + FV_ATTN_POINTERS,
 };
+
+/* The dropout of batch row b draws by this key, for query i of head h from row fv_attn_draw. */
+static inline uint64_t fv_attn_row_key(const fv_attn *a, int64_t b)
+{
+    return a->rule.dropout > 0 ? fv_rng_key(a->dropout_key, 0, a->first_row + (uint64_t)b) : 0;
+}
+
+static inline uint64_t fv_attn_draw(int64_t h, int64_t i)
+{
+    return (uint64_t)h << 32 | (uint64_t)i;
+}
 
 /* bf16 and f16 rows are converted to float before use and back at the end. */
 static inline bool fv_attn_is_half(fv_dtype type) { return type == FV_BF16 || type == FV_F16; }

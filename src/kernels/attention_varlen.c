@@ -4,8 +4,6 @@
  */
 #include "kernels/attention.h"
 
-#include "base/rng.h"
-
 /* Documents of at most this many queries and keys are processed by one thread each; longer ones by
  * all threads, one after the other. The bits do not depend on the threads. */
 enum { SHORT = 1024 };
@@ -23,7 +21,7 @@ fv_attn fv_attn_document(const fv_attn *a, int64_t b, void **in)
     one.n_q = length(q_begin, b);
     one.n_k = length(k_begin, b);
     one.lse_head = fv_attn_lse_head(a);
-    if (one.rule.dropout > 0) one.dropout_key = fv_rng_key(one.dropout_key, 0, (uint64_t)b);
+    one.first_row = a->first_row + (uint64_t)b;
     in[FV_ATTN_Q_BEGIN] = in[FV_ATTN_K_BEGIN] = NULL;
     fv_attn_advance(&in[FV_ATTN_Q], q * one.q.row, size);
     fv_attn_advance(&in[FV_ATTN_O], q * one.o.row, size);

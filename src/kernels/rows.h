@@ -4,6 +4,7 @@
 #ifndef FV_KERNELS_ROWS_H
 #define FV_KERNELS_ROWS_H
 
+#include "kernels/draw.h"
 #include "kernels/kernel.h"
 
 /*
@@ -82,12 +83,12 @@ typedef struct fv_topk_args {
     bool smallest;
 } fv_topk_args;
 
-/* MULTINOMIAL ptr: index (i64; rows, samples), weights (rows, cols), with replacement: the first j
- * whose running sum exceeds u x total, u from (key, row, sample). A row with no positive finite
- * total is a fault (index = row, bound = 0). */
+/* MULTINOMIAL ptr: index (i64; rows, samples), weights (rows, cols), numbers (i64 [rows] or NULL),
+ * with replacement: the first j whose running sum exceeds u x total, u from (key, number of the
+ * row, sample). A row with no positive finite total is a fault (index = row, bound = 0). */
 typedef struct fv_multinomial_args {
     int64_t rows, cols, samples;
-    uint64_t key, row_offset;
+    fv_draw draw;
 } fv_multinomial_args;
 
 #endif

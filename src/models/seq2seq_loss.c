@@ -7,6 +7,10 @@
 
 #include "fovea/autograd.h"
 #include "models/seq2seq.h"
+#include "nn/packed_sequences.h"
+#include "ops/draw.h"
+
+#define SITES_OF_STEPS (UINT64_C(1) << 40) /* more than all steps of a loss can use */
 
 typedef struct run {
     fv_ctx *ctx;
@@ -183,6 +187,8 @@ static void run_steps(run *r)
     if (status != FV_OK && ctx->error == FV_OK) fv_make_last_failure_sticky(ctx, status);
     if (ctx->error != FV_OK) return;
     fv_memory memory = all;
+    fv_tensor *numbers = ctx->draw_numbers;
+    const uint64_t site = ctx->site;
     if (!m->y->by_step && (!training || r->pass->sampling <= 0)) {
         r->all_embedded = embed(r, NULL, r->target.total, r->given);
         r->all_input = m->y->input(ctx, m->decoder, r->all_embedded);
@@ -196,12 +202,16 @@ static void run_steps(run *r)
         }
         fv_decoder_call call = {
             .memory = &memory, .t = t, .want_weights = r->want_weights, .training = training};
+        const int64_t first = r->target.first[t];
+        if (numbers) fv_draw_numbers_set(ctx, fv_slice(ctx, numbers, 0, first, first + n, 1));
         call.input = input_at(r, &last, &memory, t);
         call.embedded = r->embedded[t];
         const fv_decoder_step step = m->y->step(ctx, m->decoder, &call, &state);
         keep_step(r, t, &step);
         if (m->y->by_step && ctx->error == FV_OK) r->logits[t] = logits_at(r, &memory, t);
+        fv_draw_numbers_set(ctx, numbers);
     }
+    ctx->site = site + SITES_OF_STEPS; /* what follows draws by a site that no length changes */
 }
 
 static fv_tensor *joined(const run *r, fv_tensor **list)
@@ -278,8 +288,12 @@ fv_tensor *fv_seq2seq_loss(fv_ctx *ctx, const fv_seq2seq *m, const fv_batch *bat
     r.target.ctx = ctx;
     fv_status status = begin(&r);
     if (status != FV_OK) fv_make_last_failure_sticky(ctx, status);
+    fv_tensor *before = ctx->draw_numbers;
+    if (status == FV_OK && r.pass->training)
+        fv_draw_numbers_set(ctx, fv_packed_numbers(ctx, &r.target));
     if (status == FV_OK) run_steps(&r);
     fv_tensor *loss = ctx->error == FV_OK ? loss_of(&r) : ctx->invalid;
+    fv_draw_numbers_set(ctx, before);
     end(&r);
     return loss;
 }

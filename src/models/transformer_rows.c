@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "models/transformer.h"
+#include "ops/draw.h"
 #include "tensor/host_table.h"
 
 /* ---- from the host ------------------------------------------------------------------ */
@@ -51,6 +52,7 @@ fv_token_rows fv_token_rows_varlen(fv_ctx *ctx, const fv_sequences *s)
         if (i < s->count) at += s->length[i];
     }
     rows.begin = fv_host_tensor(ctx, FV_I64, begin, 1, shape, FV_I64);
+    rows.numbers = fv_draw_numbers_of(ctx, s->count, s->length);
     return rows;
 }
 

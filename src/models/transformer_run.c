@@ -5,6 +5,7 @@
 #include "fovea/autograd.h"
 #include "models/capture.h"
 #include "models/transformer.h"
+#include "ops/draw.h"
 
 static const fv_pass plain = {.training = false};
 
@@ -81,8 +82,8 @@ fv_tensor *fv_side_finish(fv_ctx *ctx, const fv_side *side, fv_tensor *x)
 }
 
 /* `in` holds what all blocks share. */
-static fv_tensor *run_stack(fv_ctx *ctx, const fv_transformer *m, const fv_side *s,
-                            const fv_token_rows *rows, fv_block_input *in, const fv_pass *pass)
+static fv_tensor *run_layers(fv_ctx *ctx, const fv_transformer *m, const fv_side *s,
+                             const fv_token_rows *rows, fv_block_input *in, const fv_pass *pass)
 {
     const int64_t n = rows->ids->shape[1];
     in->training = pass->training;
@@ -98,6 +99,15 @@ static fv_tensor *run_stack(fv_ctx *ctx, const fv_transformer *m, const fv_side 
     return pass->training && s->final_norm.weight && m->cfg.family == FV_FAMILY_T5
                ? fv_dropout(ctx, y, m->cfg.dropout)
                : y;
+}
+
+static fv_tensor *run_stack(fv_ctx *ctx, const fv_transformer *m, const fv_side *s,
+                            const fv_token_rows *rows, fv_block_input *in, const fv_pass *pass)
+{
+    fv_tensor *before = fv_draw_numbers_set(ctx, rows->numbers);
+    fv_tensor *y = run_layers(ctx, m, s, rows, in, pass);
+    fv_draw_numbers_set(ctx, before);
+    return y;
 }
 
 static bool may_pass(fv_ctx *ctx, const fv_transformer *m, const fv_side *s,

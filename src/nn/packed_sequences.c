@@ -4,7 +4,7 @@
 #include "base/checked_math.h"
 #include "base/ctx.h"
 #include "fovea/ops.h"
-#include "fovea/recurrent.h"
+#include "nn/packed_sequences.h"
 
 /* ---- sorting by length ------------------------------------------------------------ */
 
@@ -102,6 +102,19 @@ static void fill_tokens(const fv_packed_sequences *p, const void *user, int64_t 
 fv_tensor *fv_packed_tokens(fv_ctx *ctx, const fv_packed_sequences *p, const int64_t *const *tokens)
 {
     return make_index(ctx, p, p->total, fill_tokens, tokens);
+}
+
+static void fill_numbers(const fv_packed_sequences *p, const void *user, int64_t *out)
+{
+    const fv_ctx *ctx = user;
+    for (int64_t t = 0; t < p->steps; t++)
+        for (int64_t i = 0; i < p->rows[t]; i++)
+            out[p->first[t] + i] = (int64_t)((ctx->row_offset + (uint64_t)p->order[i]) << 32) | t;
+}
+
+fv_tensor *fv_packed_numbers(fv_ctx *ctx, const fv_packed_sequences *p)
+{
+    return make_index(ctx, p, p->total, fill_numbers, ctx);
 }
 
 static int64_t rank_in(const fv_packed_sequences *p, const int64_t *order, int64_t i)

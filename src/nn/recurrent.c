@@ -7,7 +7,9 @@
 #include "base/config.h"
 #include "base/ctx.h"
 #include "fovea/ops.h"
+#include "nn/packed_sequences.h"
 #include "nn/weights.h"
+#include "ops/draw.h"
 
 static const int gates_of[FV_CELL_COUNT] = {1, 3, 4};
 
@@ -210,6 +212,8 @@ static fv_tensor *run_layers(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, fv_te
 {
     const fv_rnn_config *cfg = &rnn->cfg;
     pass p = {.ctx = ctx, .packed = packed};
+    fv_tensor *before = ctx->draw_numbers;
+    if (training && cfg->dropout > 0) fv_draw_numbers_set(ctx, fv_packed_numbers(ctx, packed));
     p.lengths = fv_from_host(ctx, FV_I64, 1, &packed->sequences, packed->length);
     for (int layer = 0; layer < cfg->layers && ctx->error == FV_OK; layer++) {
         if (layer > 0 && training) x = fv_dropout(ctx, x, cfg->dropout);
@@ -221,6 +225,7 @@ static fv_tensor *run_layers(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, fv_te
         }
         x = cfg->bidirectional ? fv_concat(ctx, 2, out, 1) : out[0];
     }
+    fv_draw_numbers_set(ctx, before);
     return x;
 }
 

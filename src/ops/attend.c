@@ -21,14 +21,14 @@ enum { SAVED_O = INPUTS, SAVED_LSE };
  * additive, no q and k means bias only. */
 typedef struct attend_params {
     fv_attention_rule rule;
-    uint64_t dropout_key;
+    uint64_t dropout_key, first_row;
 } attend_params;
 
 fv_tensor *fv_attend(fv_ctx *ctx, fv_tensor *q, fv_tensor *k, fv_tensor *v,
                      const fv_attention_rule *rule, const fv_attend_extra *extra, fv_tensor **lse)
 {
     fv_tensor *out[2] = {ctx->invalid, ctx->invalid};
-    attend_params params = {.dropout_key = 0};
+    attend_params params = {.first_row = ctx->row_offset};
     fv_attention_rule_init(&params.rule);
     if (rule) params.rule = *rule;
     if (params.rule.dropout > 0) params.dropout_key = fv_rng_key(ctx->seed, ctx->step, ctx->site++);
@@ -64,6 +64,7 @@ static fv_attn describe(const attend_params *params, fv_tensor *const *in)
     fv_attn a;
     fv_attn_init(&a, sizeof a);
     a.dropout_key = params->dropout_key;
+    a.first_row = params->first_row;
     a.dtype = v->dtype;
     a.batch = v->shape[0];
     a.kv_heads = v->shape[1];

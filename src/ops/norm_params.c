@@ -22,14 +22,6 @@ fv_status fv_norm_infer(fv_op_run *run)
     return FV_OK;
 }
 
-void *fv_optional_data(fv_ctx *ctx, fv_tensor *t, fv_tensor **copy)
-{
-    *copy = t;
-    if (!t || ctx->error != FV_OK) return NULL;
-    *copy = fv_contiguous_raw(ctx, t);
-    return (*copy)->data;
-}
-
 /* Where one parameter's gradient goes. */
 typedef struct target {
     int input;

@@ -12,9 +12,6 @@ typedef struct fv_norm_params {
  * axis; the result is like x. */
 fv_status fv_norm_infer(fv_op_run *run);
 
-/* Contiguous data of an optional input, or NULL; *copy is what to drop afterwards. */
-void *fv_optional_data(fv_ctx *ctx, fv_tensor *t, fv_tensor **copy);
-
 /* Sends dgamma (input 1) and, with beta_input >= 0, dbeta. g and x are contiguous; mean is NULL
  * for RMS norm. */
 void fv_norm_send_params(fv_op_back *back, int beta_input, fv_tensor *g, fv_tensor *x,

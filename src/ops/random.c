@@ -1,11 +1,12 @@
 /*
- * Uniform or normal numbers from the key; no inputs.
+ * Uniform or normal numbers from the key. No inputs but the numbers of the rows.
  */
 #include "kernels/random.h"
 
 #include <math.h>
 
 #include "ops/draw.h"
+#include "ops/rows.h"
 
 typedef struct random_params {
     bool normal;
@@ -29,7 +30,8 @@ static fv_tensor *draw_numbers(fv_ctx *ctx, random_params *params, int rank, con
     for (int i = 0; i < rank; i++)
         params->shape[i] = shape[i];
     params->draw = fv_draw_next(ctx, rank, shape);
-    return fv_op_apply(ctx, FV_OP_RANDOM, 0, NULL, params);
+    fv_tensor *numbers = fv_draw_numbers(ctx, rank, shape);
+    return fv_op_apply(ctx, FV_OP_RANDOM, 1, &numbers, params);
 }
 
 fv_tensor *fv_rand_uniform(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape, double low,
@@ -59,6 +61,8 @@ static fv_status infer(fv_op_run *run)
                            params->normal ? "invalid mean %g or deviation %g"
                                           : "invalid range from %g to %g",
                            params->lo, params->hi);
+    const fv_draw_shape shape = fv_draw_shape_of(params->rank, params->shape);
+    FV_TRY(fv_draw_check_numbers(run, 0, shape.rows));
     fv_spec_set(run, 0, params->dtype, params->rank, params->shape);
     return FV_OK;
 }
@@ -71,12 +75,16 @@ static void forward(fv_op_run *run)
     const fv_draw_shape shape = fv_draw_shape_of(out->rank, out->shape);
     const fv_random_args args = {.rows = shape.rows,
                                  .cols = shape.cols,
-                                 .key = params->draw.key,
-                                 .row_offset = params->draw.row_offset,
+                                 .draw = params->draw,
                                  .normal = params->normal,
                                  .lo = params->lo,
                                  .hi = params->hi};
-    fv_launch(run->ctx, FV_KERNEL_RANDOM, out->dtype, (void *[]){out->data}, &args, sizeof args);
+    fv_tensor *numbers = fv_draw_numbers_in(run->in, run->n_in, 0), *copy;
+    void *table = fv_optional_data(run->ctx, numbers, &copy);
+    if (run->ctx->error == FV_OK)
+        fv_launch(run->ctx, FV_KERNEL_RANDOM, out->dtype, (void *[]){out->data, table}, &args,
+                  sizeof args);
+    fv_drop_copy(run->ctx, copy, numbers);
 }
 
 static const random_params
@@ -87,6 +95,7 @@ static const random_params
 static const fv_op_case cases[] = {
     {.name = "uniform", .params = &uniform},
     {.name = "normal", .params = &normal},
+    {.name = "numbers", .params = &uniform, .n_in = 1, .in = {FV_INDEX(9, 3)}},
     {.name = "empty", .params = &empty},
 };
 
@@ -95,10 +104,10 @@ const fv_op_desc fv_op_random = {
     .name = "random",
     .formula = "uniform or normal numbers from the key",
     .min_in = 0,
-    .max_in = 0,
+    .max_in = 1,
     .params_bytes = sizeof(random_params),
     .infer = infer,
     .forward = forward,
-    .no_backward = "it has no inputs",
+    .no_backward = "its only input is a table of integers",
     FV_CASES(cases),
 };

@@ -58,6 +58,14 @@ void fv_rows_store(fv_ctx *ctx, fv_tensor *t, int axis, fv_tensor *rows)
     fv_drop_copy(ctx, rows, t);
 }
 
+void *fv_optional_data(fv_ctx *ctx, fv_tensor *t, fv_tensor **copy)
+{
+    *copy = t;
+    if (!t || ctx->error != FV_OK) return NULL;
+    *copy = fv_contiguous_raw(ctx, t);
+    return (*copy)->data;
+}
+
 void fv_drop_copy(fv_ctx *ctx, fv_tensor *copy, const fv_tensor *of)
 {
     if (copy != of) fv_tensor_free(ctx, &copy);

@@ -27,6 +27,9 @@ fv_tensor *fv_token_rows_of(fv_ctx *ctx, fv_tensor *t, int axis);
 fv_tensor *fv_rows_buffer(fv_ctx *ctx, fv_tensor *t, int axis);
 void fv_rows_store(fv_ctx *ctx, fv_tensor *t, int axis, fv_tensor *rows);
 
+/* Contiguous data of an optional input, or NULL; *copy is what to drop afterwards. */
+void *fv_optional_data(fv_ctx *ctx, fv_tensor *t, fv_tensor **copy);
+
 /* Frees `copy` unless it is `of` itself. */
 void fv_drop_copy(fv_ctx *ctx, fv_tensor *copy, const fv_tensor *of);
 

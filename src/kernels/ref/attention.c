@@ -186,8 +186,7 @@ static real keep_factor(const fv_attn *a, const query *x, int64_t j)
 {
     if (a->rule.dropout == 0) return 1;
     uint32_t word[4];
-    uint64_t row = (uint64_t)((x->b * a->heads + x->h) * a->n_q + x->i);
-    fv_rng_draw(a->dropout_key, row, (uint64_t)j / 4, word);
+    fv_rng_draw(fv_attn_row_key(a, x->b), fv_attn_draw(x->h, x->i), (uint64_t)j / 4, word);
     bool keep = (double)fv_rng_unit(word[j % 4]) >= a->rule.dropout;
     return keep ? (real)(1.0 / (1.0 - a->rule.dropout)) : 0;
 }

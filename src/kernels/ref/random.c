@@ -15,6 +15,7 @@ typedef struct dropout_job {
     const fv_dropout_args *args;
     real *y;
     const real *x;
+    const int64_t *numbers;
 } dropout_job;
 
 static void dropout_range(const void *arg, int64_t begin, int64_t end, int thread)
@@ -29,10 +30,10 @@ static void dropout_range(const void *arg, int64_t begin, int64_t end, int threa
         const int64_t stop = start + BLOCK < a->cols ? start + BLOCK : a->cols;
         real *y = job->y + row * a->cols;
         const real *x = job->x + row * a->cols;
+        const uint64_t number = fv_draw_number(&a->draw, job->numbers, row);
         uint32_t word[4] = {0};
         for (int64_t col = start; col < stop; col++) {
-            if (col % 4 == 0)
-                fv_rng_draw(a->key, a->row_offset + (uint64_t)row, (uint64_t)col / 4, word);
+            if (col % 4 == 0) fv_rng_draw(a->draw.key, number, (uint64_t)col / 4, word);
             y[col] = (double)fv_rng_unit(word[col % 4]) >= a->p ? x[col] / keep : 0;
         }
     }
@@ -41,7 +42,7 @@ static void dropout_range(const void *arg, int64_t begin, int64_t end, int threa
 static void dropout(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_dropout_args *a = args;
-    const dropout_job job = {.args = a, .y = ptr[0], .x = ptr[1]};
+    const dropout_job job = {.args = a, .y = ptr[0], .x = ptr[1], .numbers = ptr[2]};
     const int64_t width = a->cols < BLOCK ? a->cols : BLOCK;
     fv_exec_rows(exec, a->rows * blocks_of(a->cols), 8 * width, dropout_range, &job);
 }
@@ -51,6 +52,7 @@ static void dropout(const fv_exec *exec, void *const *ptr, const void *args)
 typedef struct random_job {
     const fv_random_args *args;
     real *out;
+    const int64_t *numbers;
 } random_job;
 
 /* Four numbers of mean 0 and deviation 1 from four words. 1 - u is in (0, 1], so the logarithm
@@ -76,11 +78,12 @@ static void random_range(const void *arg, int64_t begin, int64_t end, int thread
         const int64_t row = item / blocks, start = item % blocks * BLOCK;
         const int64_t stop = start + BLOCK < a->cols ? start + BLOCK : a->cols;
         real *out = job->out + row * a->cols;
+        const uint64_t number = fv_draw_number(&a->draw, job->numbers, row);
         double value[4] = {0};
         for (int64_t col = start; col < stop; col++) {
             if (col % 4 == 0) {
                 uint32_t word[4];
-                fv_rng_draw(a->key, a->row_offset + (uint64_t)row, (uint64_t)col / 4, word);
+                fv_rng_draw(a->draw.key, number, (uint64_t)col / 4, word);
                 if (a->normal)
                     normal_four(word, value);
                 else
@@ -95,7 +98,7 @@ static void random_range(const void *arg, int64_t begin, int64_t end, int thread
 static void random_numbers(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_random_args *a = args;
-    const random_job job = {.args = a, .out = ptr[0]};
+    const random_job job = {.args = a, .out = ptr[0], .numbers = ptr[1]};
     const int64_t width = a->cols < BLOCK ? a->cols : BLOCK;
     fv_exec_rows(exec, a->rows * blocks_of(a->cols), 16 * width, random_range, &job);
 }

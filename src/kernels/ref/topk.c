@@ -129,10 +129,10 @@ static void multinomial_range(const void *arg, int64_t begin, int64_t end, int t
             total += (double)weight[j];
         const bool usable = total > 0 && isfinite(total);
         if (!usable) fv_fault_raise(job->exec->fault, row, 0);
+        const uint64_t number = fv_draw_number(&a->draw, job->ptr[2], row);
         uint32_t word[4] = {0};
         for (int64_t s = 0; s < a->samples; s++) {
-            if (s % 4 == 0)
-                fv_rng_draw(a->key, a->row_offset + (uint64_t)row, (uint64_t)s / 4, word);
+            if (s % 4 == 0) fv_rng_draw(a->draw.key, number, (uint64_t)s / 4, word);
             const double u = (double)fv_rng_unit(word[s % 4]);
             out[s] = usable ? pick(weight, a->cols, u * total) : 0;
         }

@@ -26,6 +26,7 @@ void fv_attn_fill_rows(const fv_attn_job *job, int64_t b, int64_t h, int64_t fir
     const uint8_t *visible = job->ptr[FV_ATTN_VISIBLE];
     const fv_attn_grid *g = &a->bias, *m = &a->visible;
     const int64_t n_keys = fv_attn_keys(a, job->ptr[FV_ATTN_KEY_LENGTHS], b);
+    const uint64_t key = fv_attn_row_key(a, b);
     for (int64_t i = first; i < first + count; i++)
         *row++ = (fv_attn_row){
             .range = fv_attn_visible_range(a, n_keys, i),
@@ -35,7 +36,8 @@ void fv_attn_fill_rows(const fv_attn_job *job, int64_t b, int64_t h, int64_t fir
             .blocks = fv_attn_block_row(a, job->ptr[FV_ATTN_BLOCKS], b, h, i),
             .w = w ? w + h * a->d : NULL,
             .slope = slopes ? slopes[h] : 0,
-            .draw = (uint64_t)((b * a->heads + h) * a->n_q + i),
+            .key = key,
+            .draw = fv_attn_draw(h, i),
         };
 }
 
@@ -160,8 +162,7 @@ void fv_attn_dropout_factors(const fv_attn_job *job, const fv_attn_row *row, int
     vi word[4];
     for (int64_t c = 0; c < cols; c += FV_LANES) {
         const int64_t inside = (first + c) % FV_PHILOX_DRAW, begin = first + c - inside;
-        if (c == 0 || inside == 0)
-            fv_philox_draw(a->dropout_key, row->draw, (uint64_t)begin / 4, word);
+        if (c == 0 || inside == 0) fv_philox_draw(row->key, row->draw, (uint64_t)begin / 4, word);
         const vm kept = fv_philox_kept(word[inside / FV_LANES], threshold);
         v_store(keep + c, FV_LANES, v_select(kept, factor, v_zero()));
     }

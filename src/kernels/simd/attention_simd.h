@@ -74,7 +74,7 @@ typedef struct fv_attn_row {
     const uint8_t *blocks;  /* or NULL; stride a->blocks.col */
     const float *w;         /* of the additive score, or NULL */
     float slope;
-    uint64_t draw; /* row number for dropout */
+    uint64_t key, draw; /* of the dropout */
 } fv_attn_row;
 
 static inline int64_t fv_attn_min(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -10,6 +10,7 @@ typedef struct dropout_job {
     const fv_dropout_args *args;
     float *y;
     const float *x;
+    const int64_t *numbers;
     int64_t blocks;   /* work items per row */
     uint32_t minimum; /* smallest 24-bit number that is kept */
 } dropout_job;
@@ -23,12 +24,13 @@ static void dropout_range(const void *arg, int64_t begin, int64_t end, int threa
     for (int64_t item = begin; item < end; item++) {
         const int64_t row = item / job->blocks, start = item % job->blocks * BLOCK;
         const int64_t stop = start + BLOCK < a->cols ? start + BLOCK : a->cols;
+        const uint64_t number = fv_draw_number(&a->draw, job->numbers, row);
         for (int64_t col = start; col < stop; col += DRAW) {
             const float *x = job->x + row * a->cols + col;
             float *y = job->y + row * a->cols + col;
             const int64_t width = stop - col < DRAW ? stop - col : DRAW;
             vi word[4];
-            fv_philox_draw(a->key, a->row_offset + (uint64_t)row, (uint64_t)col / 4, word);
+            fv_philox_draw(a->draw.key, number, (uint64_t)col / 4, word);
             V_LOOP(width, 0, const vm kept = fv_philox_kept(word[i / FV_LANES], threshold);
                    const vf scaled = v_div(v_load(x + i, count), divisor);
                    v_store(y + i, count, v_select(kept, scaled, v_zero())));
@@ -42,6 +44,7 @@ static void dropout(const fv_exec *exec, void *const *ptr, const void *args)
     const dropout_job job = {.args = a,
                              .y = ptr[0],
                              .x = ptr[1],
+                             .numbers = ptr[2],
                              .blocks = (a->cols + BLOCK - 1) / BLOCK,
                              .minimum = fv_philox_threshold(a->p)};
     const int64_t width = a->cols < BLOCK ? a->cols : BLOCK;

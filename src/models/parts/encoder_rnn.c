@@ -5,8 +5,10 @@
  */
 #include "models/parts/encoder_rnn.h"
 
+#include "nn/packed_sequences.h"
 #include "nn/recurrent.h"
 #include "nn/weights.h"
+#include "ops/draw.h"
 
 static int directions(const fv_rnn_encoder *e) { return e->rnn.cfg.bidirectional ? 2 : 1; }
 
@@ -141,7 +143,11 @@ static fv_tensor *run(fv_ctx *ctx, const fv_rnn_encoder *e, fv_tensor *tokens,
         h = fv_rnn_run_gates(ctx, &e->rnn, gates, p, last);
     } else {
         fv_tensor *x = fv_embedding(ctx, e->embedding, tokens, -1);
-        if (training) x = fv_dropout(ctx, x, e->dropout);
+        if (training) {
+            fv_tensor *before = fv_draw_numbers_set(ctx, fv_packed_numbers(ctx, p));
+            x = fv_dropout(ctx, x, e->dropout);
+            fv_draw_numbers_set(ctx, before);
+        }
         h = fv_rnn_run(ctx, &e->rnn, x, p, NULL, training, last);
     }
     return index ? fv_index_select(ctx, h, index, 0) : h;

@@ -13,6 +13,7 @@
 #include "base/checked_math.h"
 #include "models/parts/parts.h"
 #include "nn/weights.h"
+#include "ops/draw.h"
 
 /* Width of a head, as in most Transformers; a width that is no multiple of it has one head. */
 enum { HEAD = 64 };
@@ -128,6 +129,9 @@ static fv_tensor *entries(fv_ctx *ctx, const rows *r)
 static fv_tensor *run(fv_ctx *ctx, const set_encoder *e, const rows *r, bool training)
 {
     const int64_t ends = r->packed.sequences + 1;
+    fv_tensor *before = ctx->draw_numbers;
+    if (training)
+        fv_draw_numbers_set(ctx, fv_draw_numbers_of(ctx, r->packed.sequences, r->field->length));
     fv_tensor *begin = fv_from_host(ctx, FV_I64, 1, &ends, r->begin), *x = entries(ctx, r);
     if (r->field->rank == 0) x = fv_embedding(ctx, e->embedding, x, -1);
     if (training) x = fv_dropout(ctx, x, e->dropout);
@@ -137,6 +141,7 @@ static fv_tensor *run(fv_ctx *ctx, const set_encoder *e, const rows *r, bool tra
             .x = x, .q_begin = begin, .k_begin = begin, .training = training};
         x = fv_block_run(ctx, &e->block[i], &in, NULL);
     }
+    fv_draw_numbers_set(ctx, before);
     x = fv_squeeze(ctx, fv_norm_layer_run(ctx, &e->norm, x), 0);
     return fv_index_select(ctx, x, fv_from_host(ctx, FV_I64, 1, &r->packed.total, r->order), 0);
 }
