@@ -92,11 +92,10 @@ static fv_status call_optim(const void *cfg)
     return status;
 }
 
-static fv_status begin(void *user, uint64_t step, int phase, int64_t *parts, double *tokens,
-                       double *epoch)
+static fv_status begin(void *user, uint64_t step, int phase, fv_step_plan *plan)
 {
-    (void)user, (void)step, (void)phase, (void)parts, (void)epoch;
-    *tokens = 1;
+    (void)user, (void)step, (void)phase;
+    plan->tokens = 1;
     return FV_OK;
 }
 static fv_tensor *loss(void *user, fv_ctx *in, int phase, int64_t part)

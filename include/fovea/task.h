@@ -42,13 +42,6 @@ typedef struct fv_task_config {
     const char *folder;
 } fv_task_config;
 
-/* A phase's data in one step. */
-typedef struct fv_step_plan {
-    int64_t parts; /* micro-batches whose gradients are summed (gradient accumulation); default 1 */
-    double tokens; /* the loss of all parts is divided by this; > 0 */
-    double epoch;  /* how far through the data this is, for progress */
-} fv_step_plan;
-
 /*
  * A task. Functions may be NULL unless their comment says otherwise. `self` is what open made. A
  * function that fails returns fv_ctx_fail(...), or the error of the library call that failed. All

@@ -23,8 +23,10 @@
  * list states.json, log.jsonl, log.csv and a TensorBoard event file per start. Every file but the
  * logs is replaced in one step, so that at any moment a whole state is there.
  *
- * A step's update is that of the mean loss over its tokens, however many parts it is cut into. A
- * run of a + b steps has the bits of a run of a steps, resumed for b more, on any thread count.
+ * A step's update is that of the mean loss over its tokens, however many parts it is cut into: the
+ * gradients of parts are added as a binary tree over the part number, and random ops draw by the
+ * number of a row in the step. A run of a + b steps has the bits of a run of a steps, resumed for b
+ * more, on any thread count.
  */
 #ifndef FOVEA_TRAIN_H
 #define FOVEA_TRAIN_H
@@ -49,6 +51,16 @@ typedef struct fv_metric {
 FV_API void fv_metric_add(fv_metric *metrics, int *count, const char *name, double value,
                           bool higher_is_better);
 
+/* A phase's data in one step. */
+typedef struct fv_step_plan {
+    int64_t parts; /* micro-batches whose gradients are summed (gradient accumulation); default 1 */
+    double tokens; /* the loss of all parts is divided by this; > 0 */
+    double epoch;  /* how far through the data this is, for progress */
+    /* [parts]: the number of each part's first row among all rows of the step, by which its random
+     * ops draw. Valid until the phase ends. NULL: numbers that are far apart. */
+    const int64_t *first_row;
+} fv_step_plan;
+
 /*
  * What is trained. Calls come from the thread that runs the trainer. A step has one phase or
  * several, which follow one another: each has its loss, its group of parameters and its optimizer.
@@ -57,10 +69,8 @@ FV_API void fv_metric_add(fv_metric *metrics, int *count, const char *name, doub
 typedef struct fv_task {
     void *user;
     int phases; /* 0 means 1; at most FV_MAX_PHASES */
-    /* Chooses the data of a phase: how many parts, how many target tokens in all (> 0), and how far
-     * through the data this is, in epochs (for progress). */
-    fv_status (*begin)(void *user, uint64_t step, int phase, int64_t *parts, double *tokens,
-                       double *epoch);
+    /* Chooses the data of a phase. */
+    fv_status (*begin)(void *user, uint64_t step, int phase, fv_step_plan *plan);
     /* The loss of one part, summed over its tokens; one element, recorded. */
     fv_tensor *(*loss)(void *user, fv_ctx *ctx, int phase, int64_t part);
     /* After the phase's update: the only place where what get_state saves may change. */

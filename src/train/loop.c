@@ -11,8 +11,11 @@
 #include "base/config.h"
 #include "fovea/autograd.h"
 #include "fovea/ops.h"
+#include "train/grad_tree.h"
 #include "train/log.h"
 #include "train/state.h"
+
+enum { ROWS_APART = 20 }; /* parts that do not say their first row have less than 2^20 each */
 
 struct fv_trainer {
     fv_ctx *ctx;
@@ -301,29 +304,44 @@ static uint64_t drawing_step(const fv_trainer *t, int phase)
     return t->progress.step * (uint64_t)t->phases + (uint64_t)phase;
 }
 
-static fv_status begin_phase(fv_trainer *t, int phase, int64_t *parts, double *tokens)
+static fv_status begin_phase(fv_trainer *t, int phase, fv_step_plan *plan)
 {
     fv_ctx_set_step(t->ctx, drawing_step(t, phase), 0);
     fv_no_grad_begin(t->ctx);
-    const fv_status status =
-        t->task.begin(t->task.user, t->progress.step, phase, parts, tokens, &t->epoch);
+    const fv_status status = t->task.begin(t->task.user, t->progress.step, phase, plan);
     fv_no_grad_end(t->ctx);
     FV_TRY(status);
-    FV_RETURN_IF(*parts < 1 || !(*tokens > 0), t->ctx, FV_ERR_ARGUMENT,
+    t->epoch = plan->epoch;
+    FV_RETURN_IF(plan->parts < 1 || !(plan->tokens > 0), t->ctx, FV_ERR_ARGUMENT,
                  "train: step %llu has %lld parts and %g tokens; both must be positive",
-                 (unsigned long long)t->progress.step, (long long)*parts, *tokens);
+                 (unsigned long long)t->progress.step, (long long)plan->parts, plan->tokens);
     return FV_OK;
+}
+
+/* What a part draws depends on its number and its rows, not on what was computed before it. */
+static void set_draws(fv_trainer *t, int phase, const fv_step_plan *plan, int64_t part)
+{
+    const int64_t first = plan->first_row ? plan->first_row[part] : part << ROWS_APART;
+    fv_ctx_set_step(t->ctx, drawing_step(t, phase), (uint64_t)first);
 }
 
 static fv_status all_parts(fv_trainer *t, int phase, double *tokens, double *loss)
 {
-    int64_t parts = 1;
+    fv_step_plan plan = {.parts = 1};
+    fv_grad_tree tree = {.params = t->params};
     double sum = 0;
-    FV_TRY(begin_phase(t, phase, &parts, tokens));
-    for (int64_t part = 0; part < parts; part++)
-        FV_TRY(one_part(t, phase, part, *tokens, &sum));
-    *loss = sum / *tokens;
-    return FV_OK;
+    FV_TRY(begin_phase(t, phase, &plan));
+    fv_status status = FV_OK;
+    for (int64_t part = 0; part < plan.parts && status == FV_OK; part++) {
+        set_draws(t, phase, &plan, part);
+        status = one_part(t, phase, part, plan.tokens, &sum);
+        if (status == FV_OK && plan.parts > 1) status = fv_grad_tree_add(&tree, part);
+    }
+    if (status == FV_OK && plan.parts > 1) status = fv_grad_tree_finish(&tree);
+    fv_grad_tree_free(&tree);
+    *tokens = plan.tokens;
+    *loss = sum / plan.tokens;
+    return status;
 }
 
 static void count_step(fv_trainer *t)

@@ -221,22 +221,14 @@ void fv_run_destroy(fv_run **run_ptr)
 /* ---- the trainer's view of it -----------------------------------------------------------------
  */
 
-static fv_status begin(void *user, uint64_t step, int phase, int64_t *parts, double *tokens,
-                       double *epoch)
+static fv_status begin(void *user, uint64_t step, int phase, fv_step_plan *plan)
 {
     fv_run *run = user;
-    fv_step_plan plan = {.parts = 1};
     run->step = step;
-    if (run->kind->begin) {
-        FV_TRY(run->kind->begin(run->task, run->model, step, phase, &plan));
-    } else {
-        fv_batch_init(&run->batch, 0);
-        FV_TRY(run->kind->batch(run->task, run->model, step, phase, 0, &run->batch));
-        plan.tokens = (double)run->batch.rows;
-    }
-    *parts = plan.parts;
-    *tokens = plan.tokens;
-    *epoch = plan.epoch;
+    if (run->kind->begin) return run->kind->begin(run->task, run->model, step, phase, plan);
+    fv_batch_init(&run->batch, 0);
+    FV_TRY(run->kind->batch(run->task, run->model, step, phase, 0, &run->batch));
+    plan->tokens = (double)run->batch.rows;
     return FV_OK;
 }
 

@@ -48,21 +48,20 @@ static double target_of(int64_t i)
     return sin(3 * input_of(i, 0)) + input_of(i, 1) * input_of(i, 2);
 }
 
-static fv_status begin(void *user, uint64_t step, int phase, int64_t *parts, double *tokens,
-                       double *epoch)
+static fv_status begin(void *user, uint64_t step, int phase, fv_step_plan *plan)
 {
     (void)phase;
     tiny_task *t = user;
     t->step = step;
     t->first = t->next;
     t->next += PART * PARTS;
-    *epoch = (double)t->epoch + (double)t->first / EXAMPLES;
+    plan->epoch = (double)t->epoch + (double)t->first / EXAMPLES;
     if (t->next >= EXAMPLES) {
         t->next = 0;
         t->epoch++;
     }
-    *parts = PARTS;
-    *tokens = PART * PARTS;
+    plan->parts = PARTS;
+    plan->tokens = PART * PARTS;
     return FV_OK;
 }
 

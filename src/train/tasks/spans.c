@@ -283,6 +283,7 @@ static fv_status begin(void *self, fv_model *model, uint64_t step, int phase, fv
     set_rows(t);
     const fv_batch all = batch_of(t, 0, t->count);
     plan->parts = parts->count;
+    plan->first_row = parts->first;
     plan->tokens = (double)fv_batch_target_tokens(&all);
     return FV_OK;
 }

@@ -87,6 +87,7 @@ fv_status fv_text_begin(void *self, fv_model *model, uint64_t step, int phase, f
     }
     if (run->goal != FV_TEXT_LANGUAGE) fv_text_point(run);
     plan->parts = run->parts.count;
+    plan->first_row = run->parts.first;
     plan->tokens = fv_text_predicted(run);
     if (run->stream) plan->epoch = (double)(step + 1) * plan->tokens / (double)p->count;
     return FV_OK;

@@ -29,6 +29,7 @@ fv_status fv_translation_begin(void *self, fv_model *model, uint64_t step, int p
     (void)step;
     (void)phase;
     plan->parts = run->parts.count;
+    plan->first_row = run->parts.first;
     plan->tokens = 0;
     for (int64_t part = 0; part < run->parts.count; part++) {
         fv_picked picked;
