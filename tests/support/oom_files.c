@@ -9,6 +9,7 @@
 #include "io/json.h"
 #include "io/json_write.h"
 #include "io/toml.h"
+#include "support/test.h"
 
 /* A file of this process in the temporary folder; the text lives until the fourth call after. */
 static const char *scratch(const char *name)
@@ -124,6 +125,25 @@ static bool open_sharded_safetensors(fv_ctx *ctx, const void *unused)
     return ok && fv_ctx_error(ctx) == FV_OK;
 }
 
+/* Files of torch.save in both forms, with tensors that must be gathered. */
+static bool open_pickles(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    static const char *const files[] = {"data/io/torch/views.bin", "data/io/torch/views_old.bin"};
+    for (int i = 0; i < 2; i++) {
+        fv_safetensors *file = NULL;
+        if (fv_safetensors_open(ctx, test_path(files[i]), FV_SAFETENSORS_CHECK, &file) != FV_OK)
+            return false;
+        fv_scope_begin(ctx);
+        fv_safetensors_load(ctx, file, "part");
+        fv_safetensors_load(ctx, file, "transposed");
+        fv_scope_end(ctx);
+        fv_safetensors_close(&file);
+        if (fv_ctx_error(ctx) != FV_OK) return false;
+    }
+    return true;
+}
+
 static bool load_npy(fv_ctx *ctx, const char *path, const char *name)
 {
     fv_npy *file = NULL;
@@ -167,6 +187,7 @@ const oom_file_scenario oom_file_scenarios[] = {
     {"toml read", parse_toml},
     {"safetensors", save_and_load_safetensors},
     {"safetensors shards", open_sharded_safetensors},
+    {"pickles", open_pickles},
     {"npy", save_and_load_npy},
     {"npz", save_and_load_npz},
 };
