@@ -134,7 +134,7 @@ static void normalize(window *w)
 static void keep(fv_answerer *a, fv_answer answer)
 {
     fv_answer *row = a->rows + a->first;
-    int64_t count = a->found.count - a->first, at = count;
+    int64_t count = a->found.count - a->first, at;
     for (int64_t i = 0; i < count; i++)
         if (row[i].begin == answer.begin && row[i].end == answer.end) {
             if (row[i].p >= answer.p) return;

@@ -260,12 +260,16 @@ static bool encoded_texts(fv_ctx *ctx, const void *unused)
     fv_embedder *embedder = NULL;
     fv_classifier *classifier = NULL;
     fv_filler *filler = NULL;
+    fv_answerer *answerer = NULL;
     const fv_embeddings *vectors = NULL;
     const fv_classifications *classes_found = NULL;
     const fv_fillings *words = NULL;
+    const fv_answers *answers_found = NULL;
+    const fv_question question = {texts[1], {"abcdefghijklmnopqrstuvwxyz", 26}}; /* two windows */
     if (access(folder_path("tokens"), F_OK) != 0) {
         encoder_head_write(folder_sub("tokens"), ENCODER_CLASSIFIES_TOKENS, 2, NULL);
         encoder_head_write(folder_sub("fills"), ENCODER_FILLS, 0, NULL);
+        encoder_head_write(folder_sub("spans"), ENCODER_ANSWERS, 0, NULL);
     }
     fv_status status = fv_embedder_open(ctx, folder_path("fills"), FV_WEIGHT_F32, &embedder);
     if (status == FV_OK) status = fv_embed_texts(embedder, 2, texts, &vectors);
@@ -277,6 +281,10 @@ static bool encoded_texts(fv_ctx *ctx, const void *unused)
     if (status == FV_OK) status = fv_filler_open(ctx, folder_path("fills"), FV_WEIGHT_F32, &filler);
     if (status == FV_OK) status = fv_fill_masks(filler, 2, texts, 2, &words);
     fv_filler_close(&filler);
+    if (status == FV_OK)
+        status = fv_answerer_open(ctx, folder_path("spans"), FV_WEIGHT_F32, &answerer);
+    if (status == FV_OK) status = fv_answer_questions(answerer, 1, &question, 3, &answers_found);
+    fv_answerer_close(&answerer);
     return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
 }
 
