@@ -424,8 +424,7 @@ static void wrong_settings_are_named(void)
     static const struct {
         const char *family, *old, *now, *text;
     } cases[] = {
-        {"gpt2", "\"gpt2\"", "\"gtp2\"",
-         "model_type 'gtp2' is not supported by this version; supported: "},
+        {"gpt2", "\"gpt2\"", "\"gtp2\"", "'gtp2' is not supported by this version"},
         {"gpt2", "\"model_type\": \"gpt2\",", "", "model_type"},
         {"gpt2", "\"n_embd\": 64,", "", "'n_embd' is missing"},
         {"gpt2", "\"n_embd\": 64", "\"n_embd\": -64", "config.json:"},
@@ -438,7 +437,6 @@ static void wrong_settings_are_named(void)
         {"gpt2", "\"n_layer\": 2", "\"n_layer\": 100000000", "decoder_layers"},
         {"gpt2", "gelu_new", "gelu_newer", "gelu_newer"},
         {"gpt2", "\"resid_pdrop\": 0.0", "\"resid_pdrop\": 1.5", "dropout"},
-        {"gpt2", "\"eos_token_id\": 0", "\"eos_token_id\": \"x\"", "config.json:"},
         {"bert", "\"is_decoder\": false", "\"is_decoder\": true", "is_decoder"},
         {"roberta", "\"is_decoder\": false", "\"is_decoder\": true", "is_decoder"},
         {"roberta", "\"pad_token_id\": 1", "\"pad_token_id\": null", "'pad_token_id' is null"},
@@ -461,12 +459,6 @@ static void wrong_settings_are_named(void)
         {"t5", "\"relative_attention_num_buckets\": 16", "\"relative_attention_num_buckets\": 2",
          "buckets"},
         {"llama", "\"rope_type\": \"default\"", "\"rope_type\": \"spiral\"", "'spiral'"},
-        {"llama", "\"rope_type\": \"default\"", "\"rope_type\": \"dynamic\"",
-         "'factor' is missing"},
-        {"llama", "\"rope_type\": \"default\"", "\"rope_type\": \"yarn\", \"attention_factor\": 0",
-         "'attention_factor' is 0"},
-        {"llama", "\"rope_type\": \"default\"", "\"rope_type\": \"longrope\"",
-         "'short_factor' is missing"},
         {"llama", "\"rope_type\": \"default\"",
          "\"rope_type\": \"longrope\", \"short_factor\": [1, 2]",
          "'short_factor' has 2 factors, expected 8"},

@@ -303,11 +303,14 @@ static void parameters_are_counted(void)
     values_end(&ctx);
 }
 
-static void impossible_windows_are_refused(void)
+static void impossible_settings_are_refused(void)
 {
     static const struct {
         const char *type, *rest, *text;
     } cases[] = {
+        {"llama", ", \"rope_parameters\": {\"rope_type\": \"dynamic\"}", "'factor' is missing"},
+        {"llama", ", \"rope_parameters\": {\"rope_type\": \"yarn\", \"attention_factor\": 0}",
+         "'attention_factor' is 0"},
         {"mistral", ", \"sliding_window\": 0", "config.json:"},
         {"qwen2", ", \"use_sliding_window\": true, \"layer_types\": [\"full_attention\"]",
          "'layer_types' has 1 entries for 3 layers"},
@@ -429,7 +432,7 @@ TEST_MAIN(argc, argv)
     RUN(scalings_have_defaults);
     RUN(windows_have_defaults);
     RUN(parameters_are_counted);
-    RUN(impossible_windows_are_refused);
+    RUN(impossible_settings_are_refused);
     RUN(supported_families_are_listed);
     RUN(tokens_past_the_vocabulary_are_ignored);
     RUN(saved_settings_open_again);
