@@ -132,7 +132,7 @@ static int64_t best_of(float logits[VOCABULARY], const int64_t *text, int64_t n)
 }
 
 /* Follows an output token by token: a full context keeps its last half, of which BOS is the first
- * if the prompt began with it, and all of it goes through the model again. Checks its probability
+ * if the context began with it, and all of it goes through the model again. Checks its probability
  * and, where it is greedy, its tokens. */
 static void check_output(world *w, int64_t number, const fv_generated_text *g, int64_t count,
                          bool greedy)
@@ -145,11 +145,14 @@ static void check_output(world *w, int64_t number, const fv_generated_text *g, i
     CHECK(!g->ended && !g->stopped && g->context_full);
     CHECK_EQ(g->ended_by, FV_ENDED_BY_LENGTH);
     memcpy(text, w->prompt[number], (size_t)n * sizeof *text);
-    const bool keeps_bos = text[0] == BOS && w->context >= 4;
+    bool keeps_bos = text[0] == BOS && w->context >= 4;
     int64_t context[LONGEST + NEW];
     for (int64_t i = 0; i < g->count && i < NEW; i++) {
         float logits[VOCABULARY];
-        if (n - first >= w->context) first = n - (w->context > 1 ? w->context / 2 : 1);
+        if (n - first >= w->context) {
+            keeps_bos = w->context >= 4 && (keeps_bos || text[first] == BOS);
+            first = n - (w->context > 1 ? w->context / 2 : 1);
+        }
         memcpy(context, text + first, (size_t)(n - first) * sizeof *text);
         if (keeps_bos) context[0] = BOS;
         pass(w, context, n - first, logits);
