@@ -364,7 +364,7 @@ V_INLINE vm v_nan(vf a) { return v_ne(a, a); }
 V_INLINE vf v_sign(vf a) { return v_and(a, v_set(-0.0f)); }
 V_INLINE vf v_abs(vf a) { return v_and(a, vf_of(vi_set(0x7fffffffu))); }
 V_INLINE vf v_neg(vf a) { return v_xor(a, v_set(-0.0f)); }
-#if FV_SIMD_LEVEL != 3
+#if FV_SIMD_LEVEL == 2
 V_INLINE vf v_min_abs(vf a, float limit) { return v_min(v_abs(a), v_set(limit)); }
 #endif
 

@@ -142,6 +142,12 @@ V_INLINE float32x4_t v_max4(float32x4_t a, float32x4_t b)
 }
 V_INLINE vf v_min(vf a, vf b) { return V2_(vf, v_min4, a, b); }
 V_INLINE vf v_max(vf a, vf b) { return V2_(vf, v_max4, a, b); }
+/* Floats that are not negative are ordered as their bits are; those of NaN are the largest. */
+V_INLINE vf v_min_abs(vf a, float limit)
+{
+    const vi size = vi_and(vi_of(a), vi_set(0x7fffffffu)), most = vi_of(v_set(limit));
+    return vf_of(V2_(vi, vminq_u32, size, most));
+}
 V_INLINE vf v_fma(vf a, vf b, vf c) { return V3_(vf, vfmaq_f32, c, a, b); }
 V_INLINE vf v_and(vf a, vf b) { return vf_of(vi_and(vi_of(a), vi_of(b))); }
 V_INLINE vf v_or(vf a, vf b) { return vf_of(vi_or(vi_of(a), vi_of(b))); }
