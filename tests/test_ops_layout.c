@@ -353,6 +353,9 @@ static void stack_makes_an_axis(void)
     CHECK_TENSOR(ctx, fv_stack(ctx, 2, (fv_tensor *[]){s, s}, 0), FV_F32, SHAPE(2), 5, 5);
     fv_tensor *none = values_none(ctx, FV_F32, SHAPE(0));
     CHECK_EMPTY(ctx, fv_stack(ctx, 2, (fv_tensor *[]){none, none}, 0), FV_F32, SHAPE(2, 0));
+    fv_tensor *deep = values_counting(ctx, FV_F32, SHAPE(1, 1, 1, 1, 1, 1, 2)); /* one axis left */
+    CHECK_TENSOR(ctx, fv_stack(ctx, 2, (fv_tensor *[]){deep, deep}, 0), FV_F32,
+                 SHAPE(2, 1, 1, 1, 1, 1, 1, 2), 0, 1, 0, 1);
     values_end(&ctx);
 }
 
