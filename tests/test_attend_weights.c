@@ -48,10 +48,10 @@ static void ops_on(fv_device_kind device)
     const summary want = weights_summary(&p, 5);
     CHECK(tensor_holds(ctx, fv_attention_weights(ctx, &view, NULL), weights_map(&p)));
     /* The same numbers in another order in memory. */
-    fv_tensor *turned = fv_contiguous(ctx, fv_permute(ctx, lse, (int[]){2, 0, 1}));
-    fv_attention_saved turned_view = view;
-    turned_view.lse = fv_permute(ctx, turned, (int[]){1, 2, 0});
-    CHECK(tensor_holds(ctx, fv_attention_weights(ctx, &turned_view, NULL), weights_map(&p)));
+    fv_tensor *reordered = fv_contiguous(ctx, fv_permute(ctx, lse, (int[]){2, 0, 1}));
+    fv_attention_saved reordered_view = view;
+    reordered_view.lse = fv_permute(ctx, reordered, (int[]){1, 2, 0});
+    CHECK(tensor_holds(ctx, fv_attention_weights(ctx, &reordered_view, NULL), weights_map(&p)));
     const fv_attention_region part = {
         .head = 1, .heads = 3, .row = 7, .rows = 9, .col = 40, .cols = 231};
     CHECK(part_agrees(ctx, fv_attention_weights(ctx, &view, NULL),

@@ -75,7 +75,7 @@ static void wrong_calls_are_refused(void)
     program_run("run %s %s", gpt2, options);
     expect(2, NULL, "--logits");
     program_run("run %s %s --logits %s text", gpt2, options, program_path("logits.npy"));
-    expect(2, NULL, "and no texts");
+    expect(2, NULL, "expected a text or --ids, not both");
     program_run("run %s %s --logits %s", t5, options, program_path("logits.npy"));
     expect(2, NULL, "--decoder-ids");
     program_run("run %s %s --type-ids %s --logits %s", gpt2, options, program_path("ids.npy"),

@@ -8,7 +8,7 @@
 typedef struct fv_draw {
     uint64_t key;
     uint64_t first;     /* number of the first entry */
-    int64_t entry_rows; /* > 0: an entry, such as a sequence, has so many rows; 0: a row is one */
+    int64_t entry_rows; /* > 0: an entry, such as a sequence, has this many rows; 0: a row is one */
 } fv_draw;
 
 /*

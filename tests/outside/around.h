@@ -86,8 +86,7 @@ bool print(void *user, int64_t text, const char *piece, size_t bytes);
 void print_file(void *user, const fv_dataset_finding *finding);
 void observe(void *user, const fv_train_event *event);
 fv_tensor *loss_of(fv_ctx *in, fv_tensor *parameter);
-fv_status begin(void *user, uint64_t step, int phase, int64_t *parts, double *step_tokens,
-                double *epoch);
+fv_status begin(void *user, uint64_t step, int phase, fv_step_plan *plan);
 #ifdef EXAMPLE_status
 extern fv_tensor *loss;
 #else
