@@ -30,7 +30,7 @@ fv_tensor *fv_axis_last(fv_ctx *ctx, fv_tensor *t, int axis)
     return fv_tensor_view(ctx, t, t->rank, shape, stride, 0);
 }
 
-fv_tensor *fv_token_rows_of(fv_ctx *ctx, fv_tensor *t, int axis)
+fv_tensor *fv_rows_of(fv_ctx *ctx, fv_tensor *t, int axis)
 {
     fv_tensor *moved = fv_axis_last(ctx, t, axis);
     fv_tensor *rows = fv_contiguous_raw(ctx, moved);

@@ -2,7 +2,7 @@
  * Kernels over rows need contiguous memory with the axis they work along last. These bring a tensor
  * into that form, without a copy if it has it already.
  *
- *     fv_tensor *rows = fv_token_rows_of(ctx, x, axis);      // x itself, or a copy
+ *     fv_tensor *rows = fv_rows_of(ctx, x, axis);      // x itself, or a copy
  *     ... launch over fv_row_count(rows) rows of rows->shape[rows->rank - 1] ...
  *     fv_drop_copy(ctx, rows, x);                      // frees the copy, if it was one
  */
@@ -20,7 +20,7 @@ int64_t fv_inner_count(const fv_tensor *t, int axis);
 /* A view of t with `axis` moved to the end; t itself if it is there. Rank >= 1. */
 fv_tensor *fv_axis_last(fv_ctx *ctx, fv_tensor *t, int axis);
 /* The same as contiguous rows. */
-fv_tensor *fv_token_rows_of(fv_ctx *ctx, fv_tensor *t, int axis);
+fv_tensor *fv_rows_of(fv_ctx *ctx, fv_tensor *t, int axis);
 
 /* For results: a contiguous tensor of t's shape with `axis` last; t itself if it has that form.
  * Pass it to fv_rows_store once filled. */

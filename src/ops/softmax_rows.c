@@ -32,7 +32,7 @@ void fv_softmax_forward(fv_op_run *run, bool log)
     fv_save(run, 0, out);
     if (out->count == 0) return;
     const int axis = axis_of(run->params, x->rank);
-    fv_tensor *x_rows = fv_token_rows_of(ctx, x, axis), *y_rows = fv_rows_buffer(ctx, out, axis);
+    fv_tensor *x_rows = fv_rows_of(ctx, x, axis), *y_rows = fv_rows_buffer(ctx, out, axis);
     if (ctx->error != FV_OK) return;
     const fv_softmax_args args = args_of(x_rows, log);
     fv_launch(ctx, FV_KERNEL_SOFTMAX, x->dtype, (void *[]){y_rows->data, x_rows->data}, &args,
@@ -48,8 +48,8 @@ void fv_softmax_backward(fv_op_back *back, bool log)
     if (ctx->error != FV_OK) return;
     if (dx->count > 0) {
         const int axis = axis_of(back->params, dx->rank);
-        fv_tensor *y = fv_token_rows_of(ctx, back->saved[0], axis);
-        fv_tensor *g = fv_token_rows_of(ctx, back->grad[0], axis);
+        fv_tensor *y = fv_rows_of(ctx, back->saved[0], axis);
+        fv_tensor *g = fv_rows_of(ctx, back->grad[0], axis);
         fv_tensor *buffer = fv_rows_buffer(ctx, dx, axis);
         if (ctx->error != FV_OK) return;
         const fv_softmax_args args = args_of(y, log);
