@@ -76,6 +76,7 @@ int bench_compare(bench_run *run);
 int bench_seq2seq(bench_run *run);
 int bench_model(bench_run *run);
 int bench_tokenizer(bench_run *run);
+int bench_shared(bench_run *run);
 
 /* ---- measuring ------------------------------------------------------------------ */
 
@@ -150,6 +151,7 @@ typedef struct bench_line {
     double of_f32;                 /* attention's element types: time over that of f32 */
     double of_half;                /* long attention: its time over that of half the length ... */
     double extra_mib;              /* ... and memory beyond inputs, outputs and gradients */
+    double of_undisturbed;         /* shared: speed over that without other threads */
     bool noisy;
 } bench_line;
 

@@ -185,6 +185,7 @@ bench_line bench_line_of(const char *bench, const char *name, const bench_reques
                        .of_f32 = NAN,
                        .of_half = NAN,
                        .extra_mib = NAN,
+                       .of_undisturbed = NAN,
                        .noisy = got->noisy};
     return line;
 }
@@ -235,6 +236,7 @@ static void print_json(const bench_line *line)
     if (isfinite(line->of_f32)) cli_json_real(&j, "of_f32", line->of_f32);
     if (isfinite(line->of_half)) cli_json_real(&j, "of_half", line->of_half);
     if (isfinite(line->extra_mib)) cli_json_real(&j, "extra_mib", line->extra_mib);
+    if (isfinite(line->of_undisturbed)) cli_json_real(&j, "of_undisturbed", line->of_undisturbed);
     cli_json_bool(&j, "noisy", line->noisy);
     cli_json_close(&j, '}');
 }
@@ -295,6 +297,8 @@ static void print_row(const bench_run *run, const bench_line *line)
     if (isfinite(line->of_f32)) printf("  %.3f of f32's time", line->of_f32);
     if (isfinite(line->extra_mib)) printf("  %.1f MiB more", line->extra_mib);
     if (isfinite(line->of_half)) printf(", %.2f of half the length", line->of_half);
+    if (isfinite(line->of_undisturbed))
+        printf("  %.2f of the undisturbed speed", line->of_undisturbed);
     if (line->noisy) {
         fputs("  ", stdout);
         cli_styled(stdout, CLI_YELLOW, "noisy", 0);

@@ -354,6 +354,9 @@ static void bench_lines(void)
     program_run("bench ops --quick --json --only tiny");
     expect(0, NULL, NULL);
     CHECK_EQ(each_json_line(look_at_bench), 2); /* forward, and with backward */
+    program_run("bench shared --quick --json --only add -t1");
+    expect(0, "\"of_undisturbed\":", NULL);
+    CHECK_EQ(each_json_line(look_at_bench), 1);
     program_run("bench gemm --quick --json --only tiny -t1");
     expect(0, "\"trans\": \"nn\"", NULL);
     CHECK(each_json_line(look_at_bench) >= 1);
