@@ -1,11 +1,16 @@
 /*
  * How a job runs without locks on the hot path:
- *   - the caller fills in the job, opens it and increments the generation; awake workers see the
- *     new generation, sleeping ones are woken;
- *   - a worker first increments `inside` and then checks whether the job is open; the caller first
- *     closes the job and then waits for `inside` to fall to zero. Both use sequentially consistent
- *     order, so either the worker finds the job closed or the caller waits for the worker: a worker
- *     that wakes up late can never touch a finished job.
+ *   - the caller fills in the job, sets the number of chunks left and increments the generation;
+ *     awake workers see the new generation, sleeping ones are woken;
+ *   - a thread owns a chunk once it has decremented `left` from a positive number. Only then does
+ *     it read the job, which stays unchanged until every chunk is finished. A worker that comes
+ *     late finds nothing left, or takes a chunk of the next job, and does no harm either way;
+ *   - the caller takes chunks like a worker and returns when `unfinished` is zero. So it waits for
+ *     chunks that a running worker has taken, never for a worker that the system does not run.
+ *
+ * Waiting threads spin for a short time and then sleep. They never yield: where threads of another
+ * library spin on every CPU, a yield hands one of them a whole time slice, milliseconds. A thread
+ * that sleeps is run soon after it is woken.
  */
 #include "base/pool.h"
 
@@ -13,6 +18,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/cpu.h"
 #include "base/spin.h"
@@ -37,10 +43,7 @@ static void write_fp_state(unsigned state)
 #define write_fp_state(state) ((void)(state))
 #endif
 
-enum {
-    FV_POOL_MAX_THREADS = 64,
-    SPINS_BEFORE_SLEEP = 2000, /* some tens of microseconds: the gap between two ops */
-};
+enum { FV_POOL_MAX_THREADS = 64 };
 
 typedef struct worker {
     pthread_t thread;
@@ -52,39 +55,46 @@ struct fv_pool {
     int threads;
     pthread_mutex_t callers; /* one job at a time */
 
-    /* the job; written by the caller while it is closed and no worker is inside */
+    /* the job; written by the caller while no chunk is unfinished */
     fv_range_fn fn;
     const void *arg;
-    int64_t units, grain;
+    int64_t units, grain, chunks;
     unsigned fp_state;
 
-    atomic_llong next;
-    atomic_int open, inside;
+    atomic_llong left;       /* chunks not taken; negative once threads found none */
+    atomic_llong unfinished; /* chunks not taken or not finished */
     atomic_uint generation;
 
     pthread_mutex_t sleep_lock;
-    pthread_cond_t wake;
-    atomic_int sleepers;
+    pthread_cond_t wake;     /* a new job, for workers */
+    pthread_cond_t finished; /* the last chunk, for the caller */
+    atomic_int sleepers, caller_sleeps;
     atomic_int stop;
+
+    atomic_int held; /* test hook: workers take no chunk */
 
     int started; /* number of workers whose thread runs */
     worker workers[FV_POOL_MAX_THREADS];
 };
 
-static void take_units(fv_pool *pool, int id)
+/* Runs chunks until none is left; returns how many. */
+static int64_t run_chunks(fv_pool *pool, int id)
 {
-    for (;;) {
-        int64_t begin = atomic_fetch_add(&pool->next, pool->grain);
-        if (begin >= pool->units) return;
-        int64_t left = pool->units - begin;
-        pool->fn(pool->arg, begin, begin + (left < pool->grain ? left : pool->grain), id);
+    int64_t taken = 0;
+    while (atomic_load_explicit(&pool->left, memory_order_relaxed) > 0) {
+        const int64_t left = atomic_fetch_sub(&pool->left, 1);
+        if (left <= 0) break;
+        if (taken++ == 0) write_fp_state(pool->fp_state); /* rounding as in the caller */
+        const int64_t begin = (pool->chunks - left) * pool->grain, rest = pool->units - begin;
+        pool->fn(pool->arg, begin, begin + (rest < pool->grain ? rest : pool->grain), id);
     }
+    return taken;
 }
 
 /* Returns when the generation differs from `seen` or the pool stops. */
 static void wait_for_job(fv_pool *pool, unsigned seen)
 {
-    for (int i = 0; i < SPINS_BEFORE_SLEEP; i++) {
+    for (int i = 0; i < FV_SPINS_BEFORE_SLEEP; i++) {
         if (atomic_load(&pool->generation) != seen || atomic_load(&pool->stop)) return;
         fv_cpu_relax();
     }
@@ -96,6 +106,26 @@ static void wait_for_job(fv_pool *pool, unsigned seen)
     pthread_mutex_unlock(&pool->sleep_lock);
 }
 
+/* Reports chunks of a worker as finished. */
+static void finish_chunks(fv_pool *pool, int64_t chunks)
+{
+    if (atomic_fetch_sub(&pool->unfinished, chunks) != chunks) return;
+    if (!atomic_load(&pool->caller_sleeps)) return;
+    pthread_mutex_lock(&pool->sleep_lock);
+    pthread_cond_signal(&pool->finished);
+    pthread_mutex_unlock(&pool->sleep_lock);
+}
+
+static void wait_while_held(const fv_pool *pool)
+{
+#ifdef FV_TEST_HOOKS
+    while (atomic_load(&pool->held) && !atomic_load(&pool->stop))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+#else
+    (void)pool;
+#endif
+}
+
 static void *worker_main(void *arg)
 {
     worker *self = arg;
@@ -105,22 +135,37 @@ static void *worker_main(void *arg)
         wait_for_job(pool, seen);
         if (atomic_load(&pool->stop)) return NULL;
         seen = atomic_load(&pool->generation);
-        atomic_fetch_add(&pool->inside, 1);
-        if (atomic_load(&pool->open)) {
-            unsigned own_state = read_fp_state();
-            write_fp_state(pool->fp_state); /* rounding and denormals as in the caller */
-            take_units(pool, self->id);
-            write_fp_state(own_state);
-        }
-        atomic_fetch_sub(&pool->inside, 1);
+        wait_while_held(pool);
+        const unsigned own_state = read_fp_state();
+        const int64_t chunks = run_chunks(pool, self->id);
+        write_fp_state(own_state);
+        if (chunks > 0) finish_chunks(pool, chunks);
     }
 }
 
-static void wake_workers(fv_pool *pool)
+/* Wakes as many workers as there are chunks for. */
+static void wake_workers(fv_pool *pool, int64_t chunks)
 {
-    if (atomic_load(&pool->sleepers) == 0) return;
+    const int sleepers = atomic_load(&pool->sleepers);
+    if (sleepers == 0) return;
     pthread_mutex_lock(&pool->sleep_lock);
-    pthread_cond_broadcast(&pool->wake);
+    for (int64_t i = 0; i < chunks && i < sleepers; i++)
+        pthread_cond_signal(&pool->wake);
+    pthread_mutex_unlock(&pool->sleep_lock);
+}
+
+/* Waits for the chunks that workers have taken. */
+static void wait_for_workers(fv_pool *pool)
+{
+    for (int i = 0; i < FV_SPINS_BEFORE_SLEEP; i++) {
+        if (atomic_load(&pool->unfinished) == 0) return;
+        fv_cpu_relax();
+    }
+    pthread_mutex_lock(&pool->sleep_lock);
+    atomic_store(&pool->caller_sleeps, 1);
+    while (atomic_load(&pool->unfinished) != 0)
+        pthread_cond_wait(&pool->finished, &pool->sleep_lock);
+    atomic_store(&pool->caller_sleeps, 0);
     pthread_mutex_unlock(&pool->sleep_lock);
 }
 
@@ -138,19 +183,20 @@ void fv_pool_run(fv_pool *pool, int64_t units, int64_t grain, fv_range_fn fn, co
     pool->units = units;
     pool->grain = grain;
     pool->fp_state = read_fp_state();
-    atomic_store(&pool->next, 0);
-    atomic_store(&pool->open, 1);
+    pool->chunks = (units - 1) / grain + 1;
+    atomic_store(&pool->unfinished, pool->chunks);
+    atomic_store(&pool->left, pool->chunks);
     atomic_fetch_add(&pool->generation, 1);
-    wake_workers(pool);
+    wake_workers(pool, pool->chunks - 1);
 
-    take_units(pool, 0);
-
-    atomic_store(&pool->open, 0);
-    int turns = 0;
-    while (atomic_load(&pool->inside) != 0)
-        fv_spin(&turns);
+    const int64_t own = run_chunks(pool, 0);
+    if (atomic_fetch_sub(&pool->unfinished, own) != own) wait_for_workers(pool);
     pthread_mutex_unlock(&pool->callers);
 }
+
+#ifdef FV_TEST_HOOKS
+void fv_pool_hold(fv_pool *pool, bool held) { atomic_store(&pool->held, held); }
+#endif
 
 int fv_pool_threads(const fv_pool *pool) { return pool ? pool->threads : 1; }
 
@@ -187,6 +233,7 @@ fv_status fv_pool_create(int threads, fv_pool **out)
     pthread_mutex_init(&pool->callers, NULL);
     pthread_mutex_init(&pool->sleep_lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
+    pthread_cond_init(&pool->finished, NULL);
     if (!start_workers(pool)) {
         fv_pool_destroy(&pool);
         return FV_ERR_MEMORY;
@@ -205,6 +252,7 @@ void fv_pool_destroy(fv_pool **pool_ptr)
     pthread_mutex_unlock(&pool->sleep_lock);
     for (int i = 0; i < pool->started; i++)
         pthread_join(pool->workers[i].thread, NULL);
+    pthread_cond_destroy(&pool->finished);
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->sleep_lock);
     pthread_mutex_destroy(&pool->callers);

@@ -1,7 +1,8 @@
 /*
  * Thread pool. It runs one job at a time: `units` independent work items, handed out in chunks of
  * `grain` by an atomic counter; the caller works too. What a unit computes must not depend on which
- * thread runs it.
+ * thread runs it. The caller waits for chunks that a worker has taken, but for no worker as such:
+ * it can do everything alone, however long the system leaves the workers waiting for a CPU.
  */
 #ifndef FV_BASE_POOL_H
 #define FV_BASE_POOL_H
@@ -18,6 +19,11 @@ typedef void (*fv_range_fn)(const void *arg, int64_t begin, int64_t end, int thr
 void fv_pool_run(fv_pool *pool, int64_t units, int64_t grain, fv_range_fn fn, const void *arg);
 
 int fv_pool_threads(const fv_pool *pool); /* 1 for NULL */
+
+#ifdef FV_TEST_HOOKS
+/* While held, workers take no work, as if the system never ran them. */
+void fv_pool_hold(fv_pool *pool, bool held);
+#endif
 
 /* Starts a thread with all signals blocked: they belong to the host program. */
 bool fv_thread_start(pthread_t *thread, void *(*fn)(void *), void *arg);

@@ -20,8 +20,8 @@
  * The pool guarantees that every work item runs, not that two run concurrently. So the team forms
  * first: threads check in, the first one waits a short time for the others and then closes the
  * team; a thread that arrives later returns at once. A team may therefore have any size from 1 to
- * `max_members`, and results must not depend on it. Waiting spins briefly and then yields the CPU,
- * so a machine with more threads than cores is slow but never deadlocks.
+ * `max_members`, and results must not depend on it. Waiting spins briefly and then sleeps (spin.h),
+ * so where CPUs are scarce the member that is waited for gets one.
  */
 #ifndef FV_BASE_TEAM_H
 #define FV_BASE_TEAM_H

@@ -19,8 +19,6 @@
  */
 #include "kernels/simd/attention_grad.h"
 
-#include <sched.h>
-
 #include "base/spin.h"
 #include "kernels/simd/register.h"
 
@@ -289,12 +287,8 @@ static void form_rows(const backward_job *job, const workspace *w, const key_blo
 
 static void wait_for(atomic_int *ticket, int64_t number)
 {
-    for (int spins = 0; atomic_load_explicit(ticket, memory_order_acquire) != (int)number;) {
-        if (++spins < SPINS_BEFORE_YIELD)
-            fv_cpu_relax();
-        else
-            sched_yield();
-    }
+    for (int spins = 0; atomic_load_explicit(ticket, memory_order_acquire) != (int)number;)
+        fv_spin(&spins);
 }
 
 /* Fills in block->visible. Returns whether any query sees a key. */

@@ -11,7 +11,6 @@ enum {
     MAX_KEYS = 192, /* a multiple of the panel and of the row tile */
     WIDE_KEYS = 64, /* for widths beyond WIDE: the panels must stay in L2 */
     WIDE = 128,
-    SPINS_BEFORE_YIELD = 64,
 };
 
 typedef struct backward_plan {
