@@ -38,7 +38,7 @@ typedef struct holder {
 
 static void *hold_for_long(void *arg)
 {
-    enum { LONG_MS = 10000 };
+    enum { LONG_MS = 5000 };
     holder *h = arg;
     for (int ms = 0; !atomic_load(&h->done); ms++) {
         if (ms == LONG_MS) {
@@ -181,61 +181,68 @@ static void ops_need_no_worker(void)
 
 /* ---- threads that wait --------------------------------------------------------------- */
 
-/* How long one thread lets the other wait, and the CPU time the other may use meanwhile: one that
- * spins or yields would use all of it. */
-enum { WAIT_MS = 200 };
-static const double MOST_SECONDS = 0.1;
+/* One thread works for this much CPU time while others wait. A thread that spun or yielded
+ * meanwhile would get as much of the CPUs, however busy they are; one that sleeps uses next to
+ * nothing. */
+static const double WORK_SECONDS = 0.08, MOST_SECONDS = 0.02;
 
-typedef struct pause_job {
+static double cpu_seconds(void) { return seconds_of(CLOCK_THREAD_CPUTIME_ID); }
+
+static void work(void)
+{
+    const double begin = cpu_seconds();
+    while (cpu_seconds() - begin < WORK_SECONDS) {}
+}
+
+typedef struct work_job {
     atomic_bool worker_has_one;
     double caller_used; /* CPU time up to the end of the caller's unit */
-} pause_job;
+} work_job;
 
-/* Two units: the caller's ends when the worker has the other one, which takes WAIT_MS. */
-static void pause_unit(const void *arg, int64_t begin, int64_t end, int thread)
+/* Two units: the caller's ends when a worker has the other one. */
+static void work_unit(const void *arg, int64_t begin, int64_t end, int thread)
 {
-    pause_job *job = (pause_job *)(uintptr_t)arg;
+    work_job *job = (work_job *)(uintptr_t)arg;
     for (int64_t unit = begin; unit < end; unit++) {
         if (thread > 0) {
             atomic_store(&job->worker_has_one, true);
-            sleep_ms(WAIT_MS);
+            work();
             continue;
         }
         for (int ms = 0; ms < 5000 && !atomic_load(&job->worker_has_one); ms++)
             sleep_ms(1);
-        job->caller_used = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+        job->caller_used = cpu_seconds();
     }
 }
 
 static void a_waiting_caller_sleeps(void)
 {
     fv_pool *pool = NULL;
-    pause_job job = {0};
+    work_job job = {0};
     CHECK_EQ(fv_pool_create(2, &pool), FV_OK);
     for (int round = 0; round < 3; round++) {
         atomic_store(&job.worker_has_one, false);
-        const double begin = seconds_of(CLOCK_MONOTONIC);
-        fv_pool_run(pool, 2, 1, pause_unit, &job);
+        fv_pool_run(pool, 2, 1, work_unit, &job);
         CHECK(atomic_load(&job.worker_has_one));
-        CHECK(seconds_of(CLOCK_MONOTONIC) - begin >= 1e-3 * WAIT_MS);
-        CHECK(seconds_of(CLOCK_THREAD_CPUTIME_ID) - job.caller_used < MOST_SECONDS);
+        CHECK(cpu_seconds() - job.caller_used < MOST_SECONDS);
     }
     fv_pool_destroy(&pool);
 }
 
-/* One member of a team lets the others wait. */
-static void pause_member(const void *arg, fv_team *team, int member)
+/* The last member of a team of two lets the other wait. */
+static void work_member(const void *arg, fv_team *team, int member)
 {
-    (void)arg;
-    const int last = fv_team_size(team) - 1;
-    if (member == last) {
-        sleep_ms(WAIT_MS);
+    atomic_bool *formed = (atomic_bool *)(uintptr_t)arg;
+    if (fv_team_size(team) < 2) return;
+    if (member == 1) {
+        work();
         fv_team_post(team, member, 1);
         return;
     }
-    const double used = seconds_of(CLOCK_THREAD_CPUTIME_ID);
-    fv_team_wait(team, last, 1);
-    CHECK(seconds_of(CLOCK_THREAD_CPUTIME_ID) - used < MOST_SECONDS);
+    const double used = cpu_seconds();
+    fv_team_wait(team, 1, 1);
+    CHECK(cpu_seconds() - used < MOST_SECONDS);
+    atomic_store(formed, true);
 }
 
 static void on_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn, const void *arg)
@@ -245,10 +252,15 @@ static void on_pool(void *user, int64_t units, int64_t grain, fv_range_fn fn, co
 
 static void a_waiting_member_sleeps(void)
 {
+    static marks m;
     fv_pool *pool = NULL;
-    CHECK_EQ(fv_pool_create(4, &pool), FV_OK);
-    for (int round = 0; round < 3; round++)
-        fv_team_run(on_pool, pool, 4, pause_member, NULL);
+    atomic_bool formed = false;
+    CHECK_EQ(fv_pool_create(2, &pool), FV_OK);
+    for (int round = 0; round < 100000 && !atomic_load(&formed); round++) {
+        fv_pool_run(pool, UNITS, 1, mark, &m); /* wakes the worker */
+        fv_team_run(on_pool, pool, 2, work_member, &formed);
+    }
+    CHECK(atomic_load(&formed));
     fv_pool_destroy(&pool);
 }
 
@@ -258,10 +270,11 @@ static void idle_workers_sleep(void)
     fv_pool *pool = NULL;
     CHECK_EQ(fv_pool_create(8, &pool), FV_OK);
     fv_pool_run(pool, UNITS, 1, mark, &m);
-    sleep_ms(WAIT_MS); /* they spin for a while first */
-    const double used = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-    sleep_ms(WAIT_MS);
-    CHECK(seconds_of(CLOCK_PROCESS_CPUTIME_ID) - used < MOST_SECONDS);
+    work(); /* they spin for a while first */
+    const double all = seconds_of(CLOCK_PROCESS_CPUTIME_ID), own = cpu_seconds();
+    work();
+    const double by_all = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - all;
+    CHECK(by_all - (cpu_seconds() - own) < MOST_SECONDS);
     fv_pool_destroy(&pool);
 }
 
