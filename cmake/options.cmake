@@ -67,6 +67,15 @@ if(NOT FV_MINIMAL)
   endif()
 endif()
 
+# FLAC files, in the same way: libFLAC's headers here, the library when a file is opened.
+if(NOT FV_MINIMAL)
+  find_path(FV_FLAC_HEADERS FLAC/stream_decoder.h)
+  if(FV_FLAC_HEADERS)
+    list(APPEND FV_OPTIONAL_DEFINITIONS FV_HAVE_FLAC)
+    set_source_files_properties(src/audio/flac.c PROPERTIES INCLUDE_DIRECTORIES "${FV_FLAC_HEADERS}")
+  endif()
+endif()
+
 # -ffp-contract=off: a sum and a product are fused only where the source says fma.
 set(FV_COMPILE_OPTIONS -Wall -Wextra -Wconversion -Wvla -Walloca -Wshadow -Wstrict-prototypes
   -Wmissing-prototypes -ffp-contract=off -fno-math-errno -fno-trapping-math

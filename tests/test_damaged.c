@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/ctx.h"
+#include "fovea/audio.h"
 #include "fovea/data.h"
 #include "fovea/file.h"
 #include "fovea/model.h"
@@ -160,6 +161,15 @@ static fv_status read_lines(fv_ctx *ctx, const char *path, size_t turn)
     return s;
 }
 
+static fv_status read_sound(fv_ctx *ctx, const char *path, size_t turn)
+{
+    fv_sound *sound = NULL;
+    const fv_status s =
+        fv_sound_load(ctx, path, turn % 2 ? FV_SOUND_MIX_MONO : FV_SOUND_MIX_NONE, &sound);
+    fv_sound_free(&sound);
+    return s;
+}
+
 /* A state over the two parameters that the seeds have, or the list of states. */
 static fv_status read_state(fv_ctx *ctx, const char *path, size_t turn)
 {
@@ -245,6 +255,10 @@ static const format formats[] = {
     {"text", read_lines, false, false, {"../fuzz/corpus/text"}, ".txt"},
     {"gz", read_lines, false, false, {"../fuzz/corpus/text"}, ".gz"},
     {"xz", read_lines, false, false, {"../fuzz/corpus/text"}, ".xz"},
+    {"wav", read_sound, false, false, {"../fuzz/corpus/wav"}, ".wav"},
+#ifdef FV_HAVE_FLAC
+    {"flac", read_sound, false, true, {"../fuzz/corpus/flac"}, ".flac"},
+#endif
 };
 
 enum { FORMATS = sizeof formats / sizeof *formats, MOST_FOLDERS = 6 };

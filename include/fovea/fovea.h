@@ -7,6 +7,7 @@
 
 #include "fovea/attention.h"
 #include "fovea/attention_kernels.h"
+#include "fovea/audio.h"
 #include "fovea/autograd.h"
 #include "fovea/batch.h"
 #include "fovea/context.h"

@@ -26,6 +26,7 @@ static void fill_limits(fv_limits *limits)
     FV_DEFAULT(text_steps);
     FV_DEFAULT(decoded_bytes);
     FV_DEFAULT(decompressed_ratio);
+    FV_DEFAULT(audio_seconds);
 #undef FV_DEFAULT
 }
 

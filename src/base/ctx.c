@@ -107,6 +107,7 @@ void fv_limits_init(fv_limits *limits, size_t struct_size)
         .text_steps = 256,
         .decoded_bytes = 1024,
         .decompressed_ratio = 1040,
+        .audio_seconds = 600,
     };
     fv_config_set_defaults(limits, struct_size, &defaults, sizeof defaults);
 }

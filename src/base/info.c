@@ -132,6 +132,11 @@ void fv_cpu_info_get(fv_cpu_info *out)
 #else
 #define HAVE_LZMA 0
 #endif
+#ifdef FV_HAVE_FLAC
+#define HAVE_FLAC 1
+#else
+#define HAVE_FLAC 0
+#endif
 #ifdef FV_HAVE_CUDA
 #define HAVE_CUDA 1
 #else
@@ -146,6 +151,7 @@ bool fv_feature_get(int index, fv_feature *out)
          HAVE_GUARDED},
         {0, "zlib", "compressed npz files, .gz texts", HAVE_ZLIB},
         {0, "lzma", ".xz texts", HAVE_LZMA},
+        {0, "flac", "FLAC recordings, where libFLAC is installed", HAVE_FLAC},
         {0, "cuda", "NVIDIA GPUs", HAVE_CUDA},
     };
     if (index < 0 || (size_t)index >= sizeof features / sizeof features[0]) return false;

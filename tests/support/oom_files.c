@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fovea/audio.h"
 #include "fovea/file.h"
 #include "io/json.h"
 #include "io/json_write.h"
@@ -181,6 +182,52 @@ static bool save_and_load_npz(fv_ctx *ctx, const void *unused)
     return ok;
 }
 
+/* Written, read in both mixes, resampled, and turned into features of every kind and both types. */
+static bool save_and_load_sound(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    static float x[2][700];
+    const char *path = scratch("a.wav");
+    fv_sound *s = NULL;
+    bool ok = fv_sound_create(ctx, 8000, 2, 700, &x[0][0], &s) == FV_OK;
+    ok = ok && fv_sound_save(ctx, s, FV_SOUND_FORMAT_PCM16, path) == FV_OK;
+    fv_sound_free(&s);
+    ok = ok && fv_sound_load(ctx, path, FV_SOUND_MIX_NONE, &s) == FV_OK;
+    fv_sound_free(&s);
+    ok = ok && fv_sound_load(ctx, path, FV_SOUND_MIX_MONO, &s) == FV_OK;
+    ok = ok && fv_sound_resample(ctx, &s, 16000) == FV_OK;
+    fv_scope_begin(ctx);
+    for (int i = 0; ok && i < 10; i++) {
+        fv_features *front = NULL;
+        fv_features_config cfg;
+        fv_features_config_init(&cfg, sizeof cfg, FV_FEATURES_PRESET_WHISPER);
+        cfg.output = (fv_features_output)(i % 5);
+        cfg.compute = i < 5 ? FV_F32 : FV_F64;
+        cfg.fft = i % 2 ? 37 * 2 : 64; /* 37: by a convolution */
+        cfg.mels = 16;
+        ok = fv_features_create(ctx, &cfg, &front) == FV_OK;
+        if (ok) fv_features_tensor(ctx, front, s, 0);
+        ok = ok && fv_ctx_error(ctx) == FV_OK;
+        fv_features_destroy(&front);
+    }
+    fv_scope_end(ctx);
+    fv_sound_free(&s);
+    unlink(path);
+    return ok;
+}
+
+#ifdef FV_HAVE_FLAC
+static bool load_flac(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    fv_sound *s = NULL;
+    const bool ok =
+        fv_sound_load(ctx, test_path("data/audio/sweep.flac"), FV_SOUND_MIX_MONO, &s) == FV_OK;
+    fv_sound_free(&s);
+    return ok;
+}
+#endif
+
 const oom_file_scenario oom_file_scenarios[] = {
     {"json read", parse_json},
     {"json write", write_json},
@@ -190,5 +237,9 @@ const oom_file_scenario oom_file_scenarios[] = {
     {"pickles", open_pickles},
     {"npy", save_and_load_npy},
     {"npz", save_and_load_npz},
+    {"wav", save_and_load_sound},
+#ifdef FV_HAVE_FLAC
+    {"flac", load_flac},
+#endif
 };
 const int oom_file_scenario_count = (int)(sizeof oom_file_scenarios / sizeof *oom_file_scenarios);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "data/parallel.h"
+#include "fovea/audio.h"
 #include "fovea/data.h"
 #include "fovea/generate.h"
 #include "fovea/look.h"
@@ -15,6 +16,28 @@
 #include "support/test.h"
 
 fv_ctx *sizes_ctx;
+
+/* ---- audio ---------------------------------------------------------------------------------- */
+
+static void init_features(void *cfg, size_t bytes)
+{
+    fv_features_config_init(cfg, bytes, FV_FEATURES_PRESET_WHISPER);
+}
+static fv_status call_features(const void *cfg)
+{
+    fv_features *features = NULL;
+    const fv_status status = fv_features_create(sizes_ctx, cfg, &features);
+    if (status == FV_OK) CHECK_EQ(fv_features_width(features), 80);
+    fv_features_destroy(&features);
+    return status;
+}
+
+static void init_augment(void *cfg, size_t bytes) { fv_spec_augment_config_init(cfg, bytes); }
+static fv_status call_augment(const void *cfg)
+{
+    float x[4] = {0};
+    return fv_spec_augment(sizes_ctx, cfg, 0, 2, 2, x);
+}
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
@@ -359,9 +382,11 @@ const sized other_configs[] = {
     {"fv_attn_region", sizeof(fv_attn_region), 8, init_region, NULL, call_region},
     {"fv_attn_summary", sizeof(fv_attn_summary), 8, init_zero, NULL, call_summary},
     {"fv_ctx_config", sizeof(fv_ctx_config), 8, init_ctx, NULL, call_ctx},
+    {"fv_features_config", sizeof(fv_features_config), 8, init_features, NULL, call_features},
     {"fv_look_options", sizeof(fv_look_options), 8, init_look, NULL, call_look},
     {"fv_made_config", sizeof(fv_made_config), 8, init_made, NULL, call_made},
     {"fv_parallel_config", sizeof(fv_parallel_config), 8, init_parallel, NULL, call_parallel},
+    {"fv_spec_augment_config", sizeof(fv_spec_augment_config), 8, init_augment, NULL, call_augment},
     {"fv_tokenizer_trainer_config", sizeof(fv_tokenizer_trainer_config),
      UPTO(fv_tokenizer_trainer_config, kind), init_trainer, NULL, call_trainer},
     {"fv_search_config", sizeof(fv_search_config), 8, init_search, NULL, call_search},

@@ -1,0 +1,549 @@
+/* Features: transforms against their definition, every step against plain loops in double, fixed
+ * values of librosa and torchaudio, threads, SpecAugment. */
+#include "audio/fft.h"
+#include "base/ctx.h"
+#include "fovea/audio.h"
+#include "fovea/file.h"
+#include "support/test.h"
+
+enum { LANES = FV_FFT_LANES };
+
+static fv_ctx *ctx;
+
+static void begin(int threads)
+{
+    fv_ctx_config cfg;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.threads = threads;
+    cfg.seed = 5;
+    CHECK_EQ(fv_ctx_create(&cfg, &ctx), FV_OK);
+}
+
+static double noise(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*state >> 11) * 0x1p-52 - 1;
+}
+
+/* ---- transforms --------------------------------------------------------------------------------
+ */
+
+/* Every lane against the definition; the error of a transform grows with log n. */
+static void check_transform(int64_t n)
+{
+    const size_t count = (size_t)(n * LANES), bins = (size_t)(n / 2 + 1);
+    double *x = malloc(count * sizeof *x), *re = malloc(2 * bins * LANES * sizeof *re),
+           *im = re + bins * LANES;
+    float *xf = malloc(count * sizeof *xf), *ref = malloc(2 * bins * LANES * sizeof *ref),
+          *imf = ref + bins * LANES;
+    fv_fft_f64 wide = {0};
+    fv_fft_f32 narrow = {0};
+    uint64_t state = (uint64_t)n;
+    for (size_t i = 0; i < count; i++)
+        x[i] = xf[i] = (float)noise(&state);
+    CHECK_OK(ctx, fv_fft_f64_create(ctx, n, &wide));
+    CHECK_OK(ctx, fv_fft_f32_create(ctx, n, &narrow));
+    double *work = malloc(fv_fft_f64_work(&wide) * sizeof *work);
+    float *workf = malloc(fv_fft_f32_work(&narrow) * sizeof *workf);
+    fv_fft_f64_run(&wide, x, work, re, im);
+    fv_fft_f32_run(&narrow, xf, workf, ref, imf);
+    double worst = 0, worstf = 0, scale = 0;
+    for (int lane = 0; lane < LANES; lane += LANES - 1)
+        for (size_t k = 0; k < bins; k++) {
+            double a = 0, b = 0;
+            for (int64_t i = 0; i < n; i++) {
+                const double angle = -2 * M_PI * (double)(i * (int64_t)k % n) / (double)n;
+                a += x[i * LANES + lane] * cos(angle);
+                b += x[i * LANES + lane] * sin(angle);
+            }
+            const size_t at = k * LANES + (size_t)lane;
+            worst = test_worse(worst, hypot(re[at] - a, im[at] - b));
+            worstf = test_worse(worstf, hypot(ref[at] - a, imf[at] - b));
+            scale = fmax(scale, hypot(a, b));
+        }
+    if (!(worst <= 1e-14 * scale * log2(2.0 * (double)n)) ||
+        !(worstf <= 4e-7 * scale * log2(2.0 * (double)n)))
+        test_failed(__FILE__, __LINE__, "length %lld: %.2e in double, %.2e in float of %.1f",
+                    (long long)n, worst, worstf, scale);
+    fv_fft_f64_destroy(ctx, &wide);
+    fv_fft_f32_destroy(ctx, &narrow);
+    free(x), free(re), free(xf), free(ref), free(work), free(workf);
+}
+
+static void transforms_of_every_length(void)
+{
+    begin(1);
+    for (int64_t n = 2; n <= 130; n++)
+        check_transform(n);
+    static const int64_t more[] = {200, 240, 256, 257, 400, 441, 480, 512, 514, 961, 1024, 2048};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        check_transform(more[i]);
+    fv_ctx_destroy(&ctx);
+}
+
+/* ---- features against plain loops --------------------------------------------------------------
+ */
+
+static double window_at(const fv_features_config *c, int64_t i)
+{
+    const int64_t n = c->window_length ? c->window_length : c->fft, at = i - (c->fft - n) / 2;
+    const double turn = cos(2 * M_PI * (double)at / (double)n);
+    if (at < 0 || at >= n) return 0;
+    return c->window == FV_WINDOW_HANN      ? 0.5 - 0.5 * turn
+           : c->window == FV_WINDOW_HAMMING ? 0.54 - 0.46 * turn
+                                            : 1;
+}
+
+static double padded(const fv_features_config *c, const float *x, int64_t n, int64_t i)
+{
+    if (i >= 0 && i < n) return (double)x[i];
+    if (c->edge == FV_EDGE_ZERO) return 0;
+    return (double)x[i < 0 ? -i : 2 * n - 2 - i];
+}
+
+/* Row t of the features, up to what needs the largest value. */
+static void plain_row(const fv_features_config *c, const float *filters, const float *x, int64_t n,
+                      int64_t t, double *out)
+{
+    const int64_t bins = c->fft / 2 + 1, from = t * c->hop - (c->centered ? c->fft / 2 : 0);
+    double power[1024];
+    for (int64_t k = 0; k < bins; k++) {
+        double re = 0, im = 0;
+        for (int64_t i = 0; i < c->fft; i++) {
+            const double v = window_at(c, i) * padded(c, x, n, from + i);
+            const double angle = -2 * M_PI * (double)(i * k % c->fft) / (double)c->fft;
+            re += v * cos(angle);
+            im += v * sin(angle);
+        }
+        power[k] = c->power == 2 ? re * re + im * im : hypot(re, im);
+        if (c->output == FV_FEATURES_OUTPUT_COMPLEX) out[2 * k] = re, out[2 * k + 1] = im;
+        if (c->output == FV_FEATURES_OUTPUT_POWER) out[k] = power[k];
+    }
+    for (int64_t m = 0; c->output >= FV_FEATURES_OUTPUT_MEL && m < c->mels; m++) {
+        double sum = 0;
+        for (int64_t k = 0; k < bins; k++)
+            sum += (double)filters[m * bins + k] * power[k];
+        const double held = fmax(sum, c->floor);
+        out[m] = c->output == FV_FEATURES_OUTPUT_MEL ? sum
+                 : c->log == FV_MEL_LOG_LN           ? log(held)
+                 : c->log == FV_MEL_LOG_LN_PLUS      ? log(sum + c->floor)
+                 : c->log == FV_MEL_LOG_DB           ? 20.0 / c->power * log10(held)
+                                                     : log10(held);
+    }
+}
+
+/* Limits and the DCT, over all rows. */
+static void plain_finish(const fv_features_config *c, int64_t frames, double *rows, double *out)
+{
+    double largest = -INFINITY;
+    for (int64_t i = 0; i < frames * c->mels; i++)
+        largest = fmax(largest, rows[i]);
+    for (int64_t i = 0; i < frames * c->mels; i++) {
+        if (c->log == FV_MEL_LOG_DB && c->top_db > 0) rows[i] = fmax(rows[i], largest - c->top_db);
+        if (c->log == FV_MEL_LOG_WHISPER) rows[i] = (fmax(rows[i], largest - 8) + 4) / 4;
+    }
+    if (c->output != FV_FEATURES_OUTPUT_MFCC) {
+        memcpy(out, rows, (size_t)(frames * c->mels) * sizeof *out);
+        return;
+    }
+    const double mels = (double)c->mels;
+    for (int64_t t = 0; t < frames; t++)
+        for (int64_t k = 0; k < c->coefficients; k++) {
+            double sum = 0;
+            for (int64_t m = 0; m < c->mels; m++)
+                sum += rows[t * c->mels + m] * cos(M_PI * (double)k * ((double)m + 0.5) / mels);
+            out[t * c->coefficients + k] = sum * sqrt((k ? 2 : 1) / mels);
+        }
+}
+
+enum { SIGNAL = 1000, ROOM = 64 * 1024 };
+
+static const float *test_signal(void)
+{
+    static float x[SIGNAL];
+    uint64_t state = 3;
+    for (int i = 0; i < SIGNAL; i++)
+        x[i] = (float)(0.4 * sin(i * 0.2) + 0.3 * sin(i * i * 0.0005) + 0.01 * noise(&state));
+    return x;
+}
+
+static void check_features(const char *name, fv_features_config c)
+{
+    static float found[ROOM], filters[ROOM];
+    static double rows[ROOM], expected[ROOM];
+    const float *x = test_signal();
+    fv_features *f = NULL;
+    CHECK_OK(ctx, fv_features_create(ctx, &c, &f));
+    if (!f) return;
+    const int64_t frames = fv_features_frames(f, SIGNAL), width = fv_features_width(f);
+    const int64_t whole = c.centered ? SIGNAL + c.fft / 2 * 2 : SIGNAL;
+    CHECK_EQ(frames, 1 + (whole - c.fft) / c.hop - c.drop_last);
+    CHECK(frames * width <= ROOM && c.mels * (c.fft / 2 + 1) <= ROOM);
+    CHECK_OK(ctx, fv_mel_filters(ctx, &c, filters));
+    CHECK_OK(ctx, fv_features_run(ctx, f, x, SIGNAL, found));
+    const bool logs = c.output >= FV_FEATURES_OUTPUT_LOG_MEL;
+    for (int64_t t = 0; t < frames; t++)
+        plain_row(&c, filters, x, SIGNAL, t, logs ? rows + t * c.mels : expected + t * width);
+    if (logs) plain_finish(&c, frames, rows, expected);
+    double scale = 0, worst = 0;
+    for (int64_t i = 0; i < frames * width; i++) {
+        scale = fmax(scale, fabs(expected[i]));
+        worst = test_worse(worst, fabs((double)found[i] - expected[i]));
+    }
+    /* Quiet mels lose digits to the loud ones in float, and a logarithm shows that. */
+    const double bound = c.compute == FV_F64 ? 1e-7 : logs ? 3e-5 : 1e-6;
+    if (!(worst <= bound * scale) || !(scale > 0))
+        test_failed(__FILE__, __LINE__, "%s: error %.2e of %.2e", name, worst, scale);
+    fv_features_destroy(&f);
+}
+
+static void features_follow_their_definition(void)
+{
+    begin(2);
+    static const int64_t lengths[][3] = {
+        {400, 0, 160}, {256, 200, 64}, {57, 0, 20}, {202, 101, 50}};
+    for (int compute = 0; compute < 2; compute++)
+        for (int output = 0; output <= FV_FEATURES_OUTPUT_MFCC; output++)
+            for (int variant = 0; variant < 12; variant++) {
+                fv_features_config c;
+                char name[64];
+                fv_features_config_init(&c, sizeof c, (fv_features_preset)(variant % 3));
+                c.output = (fv_features_output)output;
+                c.compute = compute ? FV_F64 : FV_F32;
+                c.rate = 8000;
+                c.fft = lengths[variant % 4][0];
+                c.window_length = lengths[variant % 4][1];
+                c.hop = lengths[variant % 4][2];
+                c.window = (fv_window)(variant % 3);
+                c.centered = variant % 5 != 0;
+                c.edge = variant % 2 ? FV_EDGE_ZERO : FV_EDGE_REFLECT;
+                c.power = 1 + (variant + output) % 2;
+                c.mels = 20;
+                c.coefficients = 13;
+                c.log = (fv_mel_log)(variant % 4);
+                c.top_db = variant % 8 == 2 ? 30 : variant % 8 == 6 ? 0 : 80;
+                c.low = variant % 4 == 3 ? 100 : 0;
+                c.high = variant % 4 == 3 ? 3000 : 0;
+                snprintf(name, sizeof name, "output %d, variant %d, compute %d", output, variant,
+                         compute);
+                check_features(name, c);
+            }
+    fv_ctx_destroy(&ctx);
+}
+
+/* ---- values of other libraries ------------------------------------------------------------------
+ */
+
+static float *stored(const char *name, int64_t *count)
+{
+    fv_npy *npy = NULL;
+    CHECK_OK(ctx, fv_npy_open(ctx, test_path("data/audio/expected.npz"), &npy));
+    const fv_file_entry *e = npy ? fv_npy_find(npy, name) : NULL;
+    float *values = e ? malloc(e->bytes) : NULL;
+    CHECK(e && e->dtype == FV_F32);
+    if (values) CHECK_OK(ctx, fv_npy_read(npy, e, values, e->bytes));
+    *count = e ? (int64_t)(e->bytes / sizeof(float)) : 0;
+    fv_npy_close(&npy);
+    return values;
+}
+
+/* Features of the stored signal against a stored array, within `bound` of its largest value. */
+static float *check_stored(const char *name, const fv_features_config *c, double bound)
+{
+    int64_t n = 0, count = 0;
+    float *x = stored("x", &n), *expected = stored(name, &count);
+    fv_features *f = NULL;
+    CHECK_OK(ctx, fv_features_create(ctx, c, &f));
+    CHECK_EQ(fv_features_frames(f, n) * fv_features_width(f), count);
+    float *found = malloc((size_t)count * sizeof *found);
+    CHECK_OK(ctx, fv_features_run(ctx, f, x, n, found));
+    double worst = 0, scale = 0;
+    for (int64_t i = 0; i < count; i++) {
+        scale = fmax(scale, fabs((double)expected[i]));
+        worst = test_worse(worst, fabs((double)found[i] - (double)expected[i]));
+    }
+    if (!(worst <= bound * scale))
+        test_failed(__FILE__, __LINE__, "%s: error %.2e of %.2e", name, worst, scale);
+    fv_features_destroy(&f);
+    free(x);
+    free(expected);
+    return found;
+}
+
+static void other_libraries_agree(void)
+{
+    begin(2);
+    fv_features_config c;
+    fv_features_config_init(&c, sizeof c, FV_FEATURES_PRESET_TORCHAUDIO);
+    c.rate = 8000, c.mels = 40, c.output = FV_FEATURES_OUTPUT_MEL;
+    free(check_stored("torchaudio_mel", &c, 1e-5));
+    c.output = FV_FEATURES_OUTPUT_MFCC, c.coefficients = 13;
+    float *mfcc = check_stored("torchaudio_mfcc", &c, 1e-5);
+    int64_t count = 0;
+    float *deltas = stored("torchaudio_deltas", &count),
+          *found = malloc((size_t)count * sizeof *found);
+    CHECK_OK(ctx, fv_deltas(ctx, mfcc, count / 13, 13, 2, found));
+    for (int64_t i = 0; i < count; i++)
+        CHECK_NEAR(found[i], deltas[i], 2e-3);
+    free(mfcc), free(deltas), free(found);
+    fv_features_config_init(&c, sizeof c, FV_FEATURES_PRESET_LIBROSA);
+    c.rate = 8000, c.fft = 512, c.hop = 128, c.mels = 40, c.output = FV_FEATURES_OUTPUT_MFCC;
+    free(check_stored("librosa_mfcc", &c, 1e-5));
+    static float own[40][257];
+    float *filters = stored("librosa_filters", &count);
+    CHECK_OK(ctx, fv_mel_filters(ctx, &c, &own[0][0]));
+    CHECK_EQ(count, 40 * 257);
+    for (int i = 0; i < 40 * 257; i++)
+        CHECK(own[i / 257][i % 257] == filters[i]); /* equal: a zero may have either sign */
+    free(filters);
+    fv_features_config_init(&c, sizeof c, FV_FEATURES_PRESET_WHISPER);
+    c.rate = 8000, c.mels = 40;
+    free(check_stored("whisper", &c, 1e-5));
+    fv_ctx_destroy(&ctx);
+}
+
+/* ---- bits, tensors, refusals -------------------------------------------------------------------
+ */
+
+static void threads_give_the_same_bits(void)
+{
+    enum { LENGTH = 40000 };
+    static float x[LENGTH], first[LENGTH], next[LENGTH];
+    uint64_t state = 9;
+    for (int i = 0; i < LENGTH; i++)
+        x[i] = (float)noise(&state);
+    for (int output = 0; output <= FV_FEATURES_OUTPUT_MFCC; output++)
+        for (int threads = 1; threads <= 5; threads++) {
+            begin(threads);
+            fv_features_config c;
+            fv_features *f = NULL;
+            fv_features_config_init(&c, sizeof c, FV_FEATURES_PRESET_WHISPER);
+            c.output = (fv_features_output)output;
+            c.fft = 128, c.mels = 40;
+            CHECK_OK(ctx, fv_features_create(ctx, &c, &f));
+            const size_t bytes = (size_t)(fv_features_frames(f, LENGTH) * fv_features_width(f)) * 4;
+            CHECK(bytes <= sizeof first);
+            CHECK_OK(ctx, fv_features_run(ctx, f, x, LENGTH, threads == 1 ? first : next));
+            if (threads > 1) CHECK(memcmp(first, next, bytes) == 0);
+            fv_features_destroy(&f);
+            fv_ctx_destroy(&ctx);
+        }
+}
+
+static void features_become_tensors(void)
+{
+    begin(1);
+    fv_features_config c;
+    fv_features *f = NULL;
+    fv_sound *s = NULL;
+    float row[80];
+    fv_features_config_init(&c, sizeof c, FV_FEATURES_PRESET_WHISPER);
+    CHECK_OK(ctx, fv_features_create(ctx, &c, &f));
+    CHECK_OK(ctx, fv_sound_create(ctx, 16000, 1, SIGNAL, test_signal(), &s));
+    fv_tensor *t = fv_features_tensor(ctx, f, s, 0);
+    CHECK_EQ(fv_tensor_size(t, 0), SIGNAL / 160);
+    CHECK_EQ(fv_tensor_size(t, 1), 80);
+    static float all[SIGNAL / 160][80];
+    CHECK_OK(ctx, fv_features_run(ctx, f, test_signal(), SIGNAL, &all[0][0]));
+    static float read[SIGNAL / 160][80];
+    CHECK_OK(ctx, fv_tensor_read(ctx, t, read, sizeof read));
+    CHECK(memcmp(all, read, sizeof all) == 0);
+    CHECK(!fv_tensor_valid(fv_features_tensor(ctx, f, s, 1)));
+    CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_ARGUMENT);
+    fv_sound_free(&s);
+    CHECK_OK(ctx, fv_sound_create(ctx, 8000, 1, SIGNAL, test_signal(), &s));
+    CHECK(!fv_tensor_valid(fv_features_tensor(ctx, f, s, 0)));
+    CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_ARGUMENT);
+    CHECK(strstr(fv_ctx_message(ctx), "8000 Hz") != NULL);
+    CHECK_EQ(fv_features_run(ctx, f, test_signal(), 200, row), FV_ERR_ARGUMENT); /* half the fft */
+    CHECK_OK(ctx, fv_features_run(ctx, f, test_signal(), 201, row));
+    CHECK_EQ(fv_features_run(ctx, f, NULL, 201, row), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_features_run(ctx, f, test_signal(), 201, NULL), FV_ERR_ARGUMENT);
+    fv_sound_free(&s);
+    fv_features_destroy(&f);
+    fv_ctx_destroy(&ctx);
+}
+
+static void cancelled_runs_fail(void)
+{
+    fv_ctx_config cfg;
+    volatile int cancel = 1;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.cancel = &cancel;
+    CHECK_EQ(fv_ctx_create(&cfg, &ctx), FV_OK);
+    fv_features_config c;
+    fv_features *f = NULL;
+    fv_sound *s = NULL;
+    static float out[SIGNAL][80];
+    fv_features_config_init(&c, sizeof c, FV_FEATURES_PRESET_WHISPER);
+    CHECK_OK(ctx, fv_features_create(ctx, &c, &f));
+    CHECK_EQ(fv_features_run(ctx, f, test_signal(), SIGNAL, &out[0][0]), FV_ERR_CANCELLED);
+    CHECK_OK(ctx, fv_sound_create(ctx, 8000, 1, SIGNAL, test_signal(), &s));
+    CHECK_EQ(fv_sound_resample(ctx, &s, 16000), FV_ERR_CANCELLED);
+    CHECK_EQ(fv_sound_rate(s), 8000);
+    fv_sound_free(&s);
+    CHECK_EQ(fv_sound_load(ctx, test_path("data/audio/sweep.wav"), FV_SOUND_MIX_MONO, &s),
+             FV_ERR_CANCELLED);
+    fv_features_destroy(&f);
+    fv_ctx_destroy(&ctx);
+}
+
+static void wrong_settings_are_refused(void)
+{
+    begin(1);
+#define REFUSED(text, ...)                                                                         \
+    do {                                                                                           \
+        fv_features_config c;                                                                      \
+        fv_features *f = NULL;                                                                     \
+        fv_features_config_init(&c, sizeof c, FV_FEATURES_PRESET_WHISPER);                         \
+        __VA_ARGS__;                                                                               \
+        CHECK_EQ(fv_features_create(ctx, &c, &f), FV_ERR_ARGUMENT);                                \
+        if (!strstr(fv_ctx_message(ctx), text))                                                    \
+            test_failed(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", fv_ctx_message(ctx),     \
+                        text);                                                                     \
+        fv_features_destroy(&f);                                                                   \
+    } while (0)
+    REFUSED("fft is 1", c.fft = 1);
+    REFUSED("fft is 65537", c.fft = 65537);
+    REFUSED("window_length is 401", c.window_length = 401);
+    REFUSED("window_length is -1", c.window_length = -1);
+    REFUSED("hop is 0", c.hop = 0);
+    REFUSED("rate is 0", c.rate = 0);
+    REFUSED("mels is 0", c.mels = 0);
+    REFUSED("mels is 4097", c.mels = 4097);
+    REFUSED("coefficients is 81", c.output = FV_FEATURES_OUTPUT_MFCC, c.coefficients = 81);
+    REFUSED("outside its enum", c.output = (fv_features_output)5);
+    REFUSED("outside its enum", c.window = (fv_window)3);
+    REFUSED("outside its enum", c.edge = (fv_edge)2);
+    REFUSED("outside its enum", c.scale = (fv_mel_scale)2);
+    REFUSED("outside its enum", c.log = (fv_mel_log)4);
+    REFUSED("power is 3", c.power = 3);
+    REFUSED("compute is bf16", c.compute = FV_BF16);
+    REFUSED("filters from 100 to 50", c.low = 100, c.high = 50);
+    REFUSED("filters from -1", c.low = -1);
+    REFUSED("to 8001 Hz", c.high = 8001);
+    REFUSED("filters from nan", c.low = NAN);
+    REFUSED("floor is 0", c.floor = 0);
+    REFUSED("top_db -1", c.top_db = -1);
+#undef REFUSED
+    fv_ctx_destroy(&ctx);
+}
+
+/* ---- SpecAugment -------------------------------------------------------------------------------
+ */
+
+enum { FRAMES = 60, WIDTH = 30 };
+typedef float image[FRAMES][WIDTH];
+
+static void augment(const fv_spec_augment_config *c, int64_t row, image out)
+{
+    for (int i = 0; i < FRAMES * WIDTH; i++)
+        (&out[0][0])[i] = 1;
+    CHECK_OK(ctx, fv_spec_augment(ctx, c, row, FRAMES, WIDTH, &out[0][0]));
+}
+
+/* Masked rows and columns; everything else must be untouched. */
+static void count_masked(image x, float fill, int *rows, int *columns)
+{
+    bool row[FRAMES] = {false}, column[WIDTH] = {false};
+    *rows = *columns = 0;
+    for (int t = 0; t < FRAMES; t++) {
+        row[t] = true;
+        for (int k = 0; k < WIDTH; k++)
+            row[t] = row[t] && x[t][k] == fill;
+        *rows += row[t];
+    }
+    for (int k = 0; k < WIDTH; k++) {
+        column[k] = true;
+        for (int t = 0; t < FRAMES; t++)
+            column[k] = column[k] && x[t][k] == fill;
+        *columns += column[k];
+    }
+    for (int t = 0; t < FRAMES; t++)
+        for (int k = 0; k < WIDTH; k++)
+            CHECK(x[t][k] == (row[t] || column[k] ? fill : 1));
+}
+
+static void masks_are_bands(void)
+{
+    begin(1);
+    image x;
+    fv_spec_augment_config c;
+    fv_spec_augment_config_init(&c, sizeof c);
+    c.time_masks = 1, c.time_width = 10, c.frequency_masks = 1, c.frequency_width = 5, c.fill = -2;
+    int most_rows = 0, most_columns = 0, least_rows = FRAMES, first = 0, last = 0;
+    for (int64_t row = 0; row < 500; row++) {
+        int rows, columns;
+        augment(&c, row, x);
+        count_masked(x, -2, &rows, &columns);
+        most_rows = rows > most_rows ? rows : most_rows;
+        least_rows = rows < least_rows ? rows : least_rows;
+        most_columns = columns > most_columns ? columns : most_columns;
+        /* No mask of columns reaches both ends of a row. */
+        first += x[0][0] == -2 && x[0][WIDTH - 1] == -2;
+        last += x[FRAMES - 1][0] == -2 && x[FRAMES - 1][WIDTH - 1] == -2;
+    }
+    CHECK_EQ(most_rows, 10);
+    CHECK_EQ(least_rows, 0);
+    CHECK_EQ(most_columns, 5);
+    CHECK(first > 0 && last > 0);
+    c.time_part = 0.05; /* 3 of 60 */
+    most_rows = 0;
+    for (int64_t row = 0; row < 200; row++) {
+        int rows, columns;
+        augment(&c, row, x);
+        count_masked(x, -2, &rows, &columns);
+        most_rows = rows > most_rows ? rows : most_rows;
+    }
+    CHECK_EQ(most_rows, 3);
+    fv_ctx_destroy(&ctx);
+}
+
+static void masks_are_keyed_by_seed_step_and_row(void)
+{
+    begin(1);
+    image a, b;
+    fv_spec_augment_config c;
+    fv_spec_augment_config_init(&c, sizeof c);
+    c.time_width = 20, c.frequency_width = 10;
+    fv_ctx_set_step(ctx, 3, 0);
+    augment(&c, 7, a);
+    augment(&c, 7, b);
+    CHECK(memcmp(a, b, sizeof a) == 0); /* drawing is no state */
+    fv_ctx_set_step(ctx, 3, 5);
+    augment(&c, 2, b);
+    CHECK(memcmp(a, b, sizeof a) == 0); /* row 7 of the step */
+    augment(&c, 7, b);
+    CHECK(memcmp(a, b, sizeof a) != 0);
+    fv_ctx_set_step(ctx, 4, 0);
+    augment(&c, 7, b);
+    CHECK(memcmp(a, b, sizeof a) != 0);
+    fv_ctx_set_step(ctx, 3, 0);
+    fv_ctx_set_seed(ctx, 6);
+    augment(&c, 7, b);
+    CHECK(memcmp(a, b, sizeof a) != 0);
+    c.time_part = 2;
+    CHECK_EQ(fv_spec_augment(ctx, &c, 0, FRAMES, WIDTH, &b[0][0]), FV_ERR_ARGUMENT);
+    c.time_part = 1, c.time_masks = -1;
+    CHECK_EQ(fv_spec_augment(ctx, &c, 0, FRAMES, WIDTH, &b[0][0]), FV_ERR_ARGUMENT);
+    c.time_masks = 1;
+    CHECK_EQ(fv_spec_augment(ctx, &c, -1, FRAMES, WIDTH, &b[0][0]), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_spec_augment(ctx, &c, 0, FRAMES, WIDTH, NULL), FV_ERR_ARGUMENT);
+    CHECK_EQ(fv_deltas(ctx, &a[0][0], FRAMES, WIDTH, 0, &b[0][0]), FV_ERR_ARGUMENT);
+    fv_ctx_destroy(&ctx);
+}
+
+TEST_MAIN(argc, argv)
+{
+    TEST_BEGIN(argc, argv);
+    RUN(transforms_of_every_length);
+    RUN(features_follow_their_definition);
+    RUN(other_libraries_agree);
+    RUN(threads_give_the_same_bits);
+    RUN(features_become_tensors);
+    RUN(cancelled_runs_fail);
+    RUN(wrong_settings_are_refused);
+    RUN(masks_are_bands);
+    RUN(masks_are_keyed_by_seed_step_and_row);
+    return TEST_END();
+}
