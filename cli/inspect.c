@@ -1,5 +1,5 @@
-/* fovea inspect FILE: names, types and shapes of a file's tensors. Reads headers only. --arch:
- * what a model would cost. */
+/* fovea inspect FILE: names, types and shapes of a file's tensors. Reads headers only. A recording:
+ * its facts and spectrogram. --arch: what a model would cost. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +19,12 @@ static const cli_option options[] = {
     {.name = "verify",
      .type = CLI_FLAG,
      .help = "also read the data of safetensors and .bin files, verify checksums and look for NaN"},
+    {.name = "output",
+     .letter = 'o',
+     .type = CLI_PATH,
+     .writes = true,
+     .metavar = "FILE",
+     .help = "of a recording: write the spectrogram (.svg, .png, .pdf, .html or .txt)"},
     {.name = "arch",
      .type = CLI_STRING,
      .metavar = "NAME",
@@ -224,18 +230,31 @@ static bool begins_with_pickle(const unsigned char *start, size_t bytes)
     return n >= m && HEADER + n <= bytes && memcmp(start + HEADER + n - m, name, m) == 0;
 }
 
+/* The first bytes of a file; 0 if it cannot be read. */
+static size_t read_start(const char *path, unsigned char *start, size_t room)
+{
+    /* Not blocking: the path may have become a pipe since it was checked. */
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) return 0;
+    ssize_t got = read(file, start, room);
+    close(file);
+    return got > 0 ? (size_t)got : 0;
+}
+
 /* npy and npz are recognised by their first bytes; safetensors has no signature. */
 static bool looks_like_numpy(const char *path)
 {
     unsigned char start[512] = {0};
-    /* Not blocking: the path may have become a pipe since it was checked. */
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0) return false;
-    ssize_t got = read(file, start, sizeof start);
-    close(file);
+    const size_t got = read_start(path, start, sizeof start);
     if (got >= 6 && memcmp(start, "\x93NUMPY", 6) == 0) return true;
     return got >= 4 && memcmp(start, "PK", 2) == 0 && (start[2] == 3 || start[2] == 5) &&
-           !begins_with_pickle(start, (size_t)got);
+           !begins_with_pickle(start, got);
+}
+
+static bool looks_like_sound(const char *path)
+{
+    unsigned char start[12] = {0};
+    return inspect_is_sound(path, start, read_start(path, start, sizeof start));
 }
 
 /* ---- verifying ------------------------------------------------------------------------- */
@@ -289,6 +308,13 @@ static int inspect(fv_ctx *ctx, const cli_call *call, const char *path)
     char resolved[CLI_PATH_BYTES];
     int code = cli_weights_file("inspect", path, resolved);
     if (code) return code;
+    const char *picture = cli_text(call, "output");
+    if (looks_like_sound(resolved))
+        return inspect_sound(ctx, resolved, cli_flag(call, "json"), picture);
+    if (picture) {
+        cli_error("inspect: %s: --output draws the spectrogram of a recording (WAV or FLAC)", path);
+        return CLI_USAGE;
+    }
     listing l = {.path = path};
     code = open_listing(ctx, resolved, cli_flag(call, "verify"), &l);
     if (code == CLI_DONE) {
@@ -316,7 +342,10 @@ static int run(const cli_call *call)
         return cli_exit_code(status);
     }
     int code = CLI_DONE;
-    if (cli_given(call, "arch"))
+    if (cli_given(call, "output") && (call->word_count != 1 || cli_given(call, "arch"))) {
+        cli_error("inspect: --output needs one recording");
+        code = CLI_USAGE;
+    } else if (cli_given(call, "arch"))
         code = inspect_architectures(ctx, cli_text(call, "arch"), cli_int(call, "length"),
                                      cli_flag(call, "json"));
     else if (call->word_count == 0) {
@@ -331,12 +360,14 @@ static int run(const cli_call *call)
 
 const cli_verb verb_inspect = {
     .name = "inspect",
-    .about = "list names, types, shapes and sizes of a file's tensors",
+    .about = "list a file's tensors, or describe a recording",
     .notes =
         "Reads safetensors and PyTorch's .bin (single, or sharded through the .index.json), npy\n"
         "and npz. Only headers are read, so files of any size are listed at once; --verify\n"
         "reads the data, too. A .bin is a pickle: its tensors are listed, nothing in it is\n"
-        "executed. With --arch no file is needed: nothing is allocated.",
+        "executed. With --arch no file is needed: nothing is allocated. A recording (WAV; FLAC if\n"
+        "libFLAC is installed) shows its rate, length and peak, and its spectrogram: 60 dB of\n"
+        "mel filters, low at the bottom; -o draws it as a picture.",
     .words =
         {.metavar = "FILE",
          .type = CLI_PATH,

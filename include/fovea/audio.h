@@ -36,10 +36,13 @@ extern "C" {
  *     for (int64_t c = 0; s == FV_OK && c < fv_sound_channels(sound); c++) {
  *         const float *samples = fv_sound_samples(sound, c);
  *         float peak = 0;
- *         for (int64_t i = 0; i < fv_sound_length(sound); i++) peak = fmaxf(peak,
- * fabsf(samples[i])); printf("channel %" PRId64 ": %.2f s, peak %.3f\n", c,
- *                (double)fv_sound_length(sound) / (double)fv_sound_rate(sound), peak);
+ *         for (int64_t i = 0; i < fv_sound_length(sound); i++)
+ *             peak = fmaxf(peak, fabsf(samples[i]));
+ *         printf("channel %" PRId64 ": %" PRId64 " samples at %" PRId64 " Hz as %s, peak %.3f\n",
+ *                c, fv_sound_length(sound), fv_sound_rate(sound), fv_sound_encoding(sound),
+ *                (double)peak);
  *     }
+ *     if (s == FV_OK && fv_sound_file_channels(sound) > 1) puts("these channels can be mixed");
  *     if (s == FV_OK) s = fv_sound_save(ctx, sound, FV_SOUND_FORMAT_PCM16, "copy.wav");
  *     fv_sound_free(&sound);
  *
@@ -137,28 +140,25 @@ FV_API FV_MUST_USE fv_status fv_sound_save(fv_ctx *ctx, const fv_sound *sound,
  */
 typedef struct fv_features fv_features;
 
-/* Settings as other libraries have them; each may be changed afterwards. */
+/* Settings as other libraries have them; each may be changed afterwards.
+ *   WHISPER     log-mel of openai/whisper: 16 kHz, fft 400, hop 160, 80 mels
+ *   TORCHAUDIO  transforms.MelSpectrogram and MFCC: 16 kHz, fft 400, hop 200, 128 mels
+ *   LIBROSA     feature.melspectrogram and mfcc: 22,050 Hz, fft 2048, hop 512, 128 mels */
 typedef enum fv_features_preset {
-    FV_FEATURES_PRESET_WHISPER, /* log-mel of openai/whisper: 16 kHz, fft 400, hop 160, 80 mels */
-    FV_FEATURES_PRESET_TORCHAUDIO, /* transforms.MelSpectrogram, MFCC: 16 kHz, fft 400, hop 200, 128
-                                    * mels
-                                    */
-    FV_FEATURES_PRESET_LIBROSA /* feature.melspectrogram, mfcc: 22,050 Hz, fft 2048, hop 512, 128
-                                  mels */
+    FV_FEATURES_PRESET_WHISPER,
+    FV_FEATURES_PRESET_TORCHAUDIO,
+    FV_FEATURES_PRESET_LIBROSA
 } fv_features_preset;
 
 typedef enum fv_features_output {
-    FV_FEATURES_OUTPUT_COMPLEX, /* the spectrum: real and imaginary part of each bin, width 2 (fft/2
-                                 * + 1)
-                                 */
+    FV_FEATURES_OUTPUT_COMPLEX, /* the spectrum: re and im of each bin, width 2 (fft/2 + 1) */
     FV_FEATURES_OUTPUT_POWER,   /* width fft/2 + 1 */
     FV_FEATURES_OUTPUT_MEL,     /* width mels */
     FV_FEATURES_OUTPUT_LOG_MEL, /* width mels */
     FV_FEATURES_OUTPUT_MFCC     /* width coefficients */
 } fv_features_output;
 
-/* Periodic windows, as torch.hann_window: with n = window_length, element i has the angle 2 pi i /
- * n. */
+/* Periodic windows, as torch.hann_window: element i has the angle 2 pi i / window_length. */
 typedef enum fv_window { FV_WINDOW_HANN, FV_WINDOW_HAMMING, FV_WINDOW_NONE } fv_window;
 
 /* What is before the first sample and after the last one, where frames are centred. */
@@ -188,9 +188,8 @@ typedef struct fv_features_config {
     int power;      /* 1 (magnitude) or 2 */
     int64_t mels;   /* filters, 1 to 4,096 */
     fv_mel_scale scale;
-    bool mel_area; /* Slaney's norm: each filter has the area 1 / Hz; false: the height 1 */
-    double low,
-        high; /* Hz: where the first filter begins and the last one ends; high 0: rate / 2 */
+    bool mel_area;    /* Slaney's norm: each filter has the area 1 / Hz; false: the height 1 */
+    double low, high; /* Hz, of the first and the last filter's ends; high 0: rate / 2 */
     fv_mel_log log;
     double floor;
     double top_db;        /* with FV_MEL_LOG_DB; 0: no limit */
@@ -226,8 +225,7 @@ FV_API fv_tensor *fv_features_tensor(fv_ctx *ctx, const fv_features *features, f
 
 /*
  * The filter bank of a config, float [mels][fft/2 + 1]: triangles between neighbouring points that
- * are equally far apart in mel. Equal to librosa.filters.mel in every
- * float.
+ * are equally far apart in mel. Equal to librosa.filters.mel in every float.
  *
  *     fv_features_config cfg;
  *     fv_features_config_init(&cfg, sizeof cfg, FV_FEATURES_PRESET_WHISPER);
