@@ -8,7 +8,14 @@
 #include "inspect.h"
 #include "output.h"
 
-enum { TEXT_MELS = 16, PICTURE_MELS = 80, MOST_FRAMES = 8000, RANGE_DB = 60 };
+enum {
+    PICTURE_MELS = 80,
+    TEXT_ROWS = 16,
+    TEXT_CELLS = 39,
+    TEXT_COLUMNS = 76,
+    MOST_FRAMES = 8000,
+    RANGE_DB = 60
+};
 
 bool inspect_is_sound(const char *path, const unsigned char *start, size_t bytes)
 {
@@ -61,8 +68,9 @@ static void print_json(const char *path, fv_sound *sound)
 /* ---- spectrogram ------------------------------------------------------------------------------
  */
 
-/* Mel filters over frames of 25 ms, every 10 ms or, in a long recording, less often. */
-static void choose_settings(const fv_sound *sound, int64_t mels, fv_features_config *out)
+/* Mel filters over frames of 25 ms, every 10 ms or, in a long recording, less often. As text, a
+ * frame has a cell of two columns if 80 columns allow that; else two filters share a row. */
+static void choose_settings(const fv_sound *sound, bool picture, fv_features_config *out)
 {
     const int64_t rate = fv_sound_rate(sound), sparse = fv_sound_length(sound) / MOST_FRAMES + 1;
     fv_features_config_init(out, sizeof *out, FV_FEATURES_PRESET_LIBROSA);
@@ -70,23 +78,29 @@ static void choose_settings(const fv_sound *sound, int64_t mels, fv_features_con
     out->rate = rate;
     out->fft = rate / 40 < 32 ? 32 : rate / 40;
     out->hop = rate / 100 > sparse ? rate / 100 : sparse;
-    out->mels = mels;
+    const bool wide = fv_sound_length(sound) / out->hop < TEXT_CELLS;
+    out->mels = picture ? PICTURE_MELS : wide ? TEXT_ROWS : 2 * TEXT_ROWS;
     out->top_db = RANGE_DB;
 }
 
-/* Turns rows in time into rows of frequency, the highest first. */
-static void transpose(const float *from, int64_t frames, int64_t mels, float *to)
+/* Rows in time become rows of frequency, the highest first, of `columns` cells: each has the
+ * largest value of its frames. */
+static void transpose(const float *from, int64_t frames, int64_t mels, int64_t columns, float *to)
 {
     for (int64_t m = 0; m < mels; m++)
-        for (int64_t t = 0; t < frames; t++)
-            to[(mels - 1 - m) * frames + t] = from[t * mels + m];
+        for (int64_t c = 0; c < columns; c++) {
+            float *cell = &to[(mels - 1 - m) * columns + c];
+            *cell = -INFINITY;
+            for (int64_t t = c * frames / columns; t < (c + 1) * frames / columns; t++)
+                *cell = fmaxf(*cell, from[t * mels + m]);
+        }
 }
 
-static fv_status draw(fv_ctx *ctx, const float *values, int64_t frames, int64_t mels,
+static fv_status draw(fv_ctx *ctx, const float *values, int64_t columns, int64_t mels,
                       const char *title, const char *picture)
 {
     const fv_look_map map = {.rows = mels,
-                             .cols = frames,
+                             .cols = columns,
                              .values = values,
                              .title = picture ? title : NULL,
                              .row_title = picture ? "mel filter, high to low" : NULL,
@@ -94,7 +108,7 @@ static fv_status draw(fv_ctx *ctx, const float *values, int64_t frames, int64_t 
     fv_look_options options;
     fv_look_options_init(&options, sizeof options);
     options.high = -INFINITY;
-    for (int64_t i = 0; i < frames * mels; i++)
+    for (int64_t i = 0; i < columns * mels; i++)
         options.high = fmax(options.high, (double)values[i]);
     options.low = options.high - RANGE_DB;
     if (picture) return fv_look_map_save(ctx, &map, &options, picture);
@@ -104,10 +118,10 @@ static fv_status draw(fv_ctx *ctx, const float *values, int64_t frames, int64_t 
 static fv_status show_spectrogram(fv_ctx *ctx, fv_sound *sound, const char *title,
                                   const char *picture)
 {
-    const int64_t mels = picture ? PICTURE_MELS : TEXT_MELS;
     fv_features_config cfg;
     fv_features *front = NULL;
-    choose_settings(sound, mels, &cfg);
+    choose_settings(sound, picture != NULL, &cfg);
+    const int64_t mels = cfg.mels;
     fv_status status = fv_features_create(ctx, &cfg, &front);
     if (status != FV_OK) return status;
     const int64_t frames = fv_features_frames(front, fv_sound_length(sound));
@@ -117,8 +131,9 @@ static fv_status show_spectrogram(fv_ctx *ctx, fv_sound *sound, const char *titl
         rows ? fv_features_run(ctx, front, fv_sound_samples(sound, 0), fv_sound_length(sound), rows)
              : fv_ctx_fail(ctx, FV_ERR_MEMORY, "out of memory");
     if (status == FV_OK) {
-        transpose(rows, frames, mels, by_filter);
-        status = draw(ctx, by_filter, frames, mels, title, picture);
+        const int64_t columns = picture || frames < TEXT_COLUMNS ? frames : TEXT_COLUMNS;
+        transpose(rows, frames, mels, columns, by_filter);
+        status = draw(ctx, by_filter, columns, mels, title, picture);
     }
     free(rows);
     fv_features_destroy(&front);

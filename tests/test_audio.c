@@ -270,6 +270,26 @@ static void extensible_files_are_checked(void)
     end();
 }
 
+/* Padding after an odd number of bytes at the end may be missing, though the RIFF size counts it.
+ */
+static void padding_at_the_end_may_be_missing(void)
+{
+    begin(600);
+    static const unsigned char x[5] = {0, 64, 128, 192, 255};
+    const wav_spec w = {1, 8, 1, 8000, 0, x, sizeof x, false};
+    const size_t n = make_wav(&w);
+    for (uint32_t counted = 0; counted < 2; counted++) {
+        fv_sound *s = NULL;
+        put(4, (uint32_t)n - 8 + counted, 4);
+        CHECK_OK(ctx, load(n, FV_SOUND_MIX_NONE, &s));
+        if (s) CHECK_EQ(fv_sound_length(s), 5);
+        fv_sound_free(&s);
+    }
+    put(n - sizeof x - 4, 6, 4); /* one sample more than the file has */
+    refused(n, FV_ERR_FORMAT, "a chunk of 6 bytes, but only 5 are left");
+    end();
+}
+
 static void seconds_are_limited(void)
 {
     static unsigned char x[2000];
@@ -280,6 +300,8 @@ static void seconds_are_limited(void)
     CHECK_OK(ctx, load(make_wav(&w), FV_SOUND_MIX_MONO, &s));
     fv_sound_free(&s);
     w.rate = 999;
+    refused(make_wav(&w), FV_ERR_LIMIT, "limit of 2 seconds");
+    w.rate = 600;
     refused(make_wav(&w), FV_ERR_LIMIT, "limit of 2 seconds");
     end();
     begin(1);
@@ -296,9 +318,9 @@ static void wav_files_are_written(void)
 {
     CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);
     folder_make();
-    static const float x[2][4] = {{0, 1, -1, 0.5f}, {2, -2, 1e-6f, -0.25f}};
+    static const float x[2][4] = {{0, 1, -1, 0.5f}, {2, -2, 1.6f / 32768, -0.25f}};
     static const float rounded[2][4] = {{0, 32767 / 32768.f, -1, 0.5f},
-                                        {32767 / 32768.f, -1, 0, -0.25f}};
+                                        {32767 / 32768.f, -1, 2 / 32768.f, -0.25f}};
     for (int format = 0; format < 2; format++) {
         fv_sound *s = NULL, *back = NULL;
         const char *path = folder_path("x.wav");
@@ -387,6 +409,7 @@ static void damaged_flac_is_refused(void)
         const fv_status status = fv_sound_load(ctx, "damaged", FV_SOUND_MIX_NONE, &s);
         refusals += status != FV_OK;
         CHECK(status == FV_OK || status == FV_ERR_FORMAT || status == FV_ERR_LIMIT);
+        if (status == FV_OK) CHECK_EQ(fv_sound_rate(s), 8000);
         if (status == FV_OK)
             CHECK(memcmp(fv_sound_samples(s, 0), fv_sound_samples(good, 0),
                          (size_t)fv_sound_length(good) * sizeof(float)) == 0);
@@ -404,6 +427,15 @@ static void damaged_flac_is_refused(void)
     memcpy(copy, whole, bytes);
     copy[18 + 7] = 201; /* samples in all */
     CHECK_EQ(fv_sound_load(ctx, "count", FV_SOUND_MIX_NONE, &s), FV_ERR_FORMAT);
+    copy[18 + 4] = 1; /* 2^24 more: refused before any is decoded */
+    CHECK_EQ(fv_sound_load(ctx, "count", FV_SOUND_MIX_NONE, &s), FV_ERR_LIMIT);
+    memcpy(copy, whole, bytes);
+    copy[18 + 3] &= 0xF0; /* neither count nor MD5: each frame has its checksum */
+    memset(copy + 18 + 4, 0, 4 + 16);
+    CHECK_OK(ctx, fv_sound_load(ctx, "unknown", FV_SOUND_MIX_NONE, &s));
+    fv_sound_free(&s);
+    copy[bytes - 5] ^= 1;
+    CHECK_EQ(fv_sound_load(ctx, "unknown", FV_SOUND_MIX_NONE, &s), FV_ERR_FORMAT);
     fv_sound_free(&good);
     free(whole);
     free(copy);
@@ -476,9 +508,36 @@ static void resampling_is_torchaudios(void)
         }
 }
 
+/* More outputs than are computed between two looks at the cancel flag. */
+static void long_sounds_are_resampled(void)
+{
+    enum { LENGTH = 600000 };
+    CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);
+    fv_memory_stats before, after;
+    fv_sound *s = NULL;
+    fv_ctx_memory(ctx, &before);
+    CHECK_OK(ctx, fv_sound_create(ctx, 8000, 1, LENGTH, NULL, &s));
+    for (int64_t i = 0; i < LENGTH; i++)
+        fv_sound_samples(s, 0)[i] = 1;
+    CHECK_OK(ctx, fv_sound_resample(ctx, &s, 16000));
+    for (int64_t i = 40; i < 2 * LENGTH - 40; i++)
+        CHECK_NEAR(fv_sound_samples(s, 0)[i], 1, 1e-3);
+    fv_sound_free(&s);
+    fv_ctx_memory(ctx, &after);
+    CHECK_EQ(after.used_bytes, before.used_bytes);
+    fv_ctx_destroy(&ctx);
+}
+
 static void resampling_keeps_channels_and_facts(void)
 {
     CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);
+    fv_sound *loaded = NULL;
+    CHECK_OK(ctx,
+             fv_sound_load(ctx, test_path("data/audio/sweep.wav"), FV_SOUND_MIX_MONO, &loaded));
+    CHECK_OK(ctx, fv_sound_resample(ctx, &loaded, 16000));
+    CHECK_STR(fv_sound_encoding(loaded), "16-bit PCM");
+    CHECK_EQ(fv_sound_file_channels(loaded), 2);
+    fv_sound_free(&loaded);
     static float x[2][300];
     for (int i = 0; i < 300; i++)
         x[0][i] = 1, x[1][i] = (float)sin(i * 0.1);
@@ -508,12 +567,14 @@ TEST_MAIN(argc, argv)
     RUN(long_files_are_read);
     RUN(wrong_wav_files_are_refused);
     RUN(extensible_files_are_checked);
+    RUN(padding_at_the_end_may_be_missing);
     RUN(seconds_are_limited);
     RUN(wav_files_are_written);
     RUN(flac_files_are_read);
     RUN(damaged_flac_is_refused);
     RUN(flac_seconds_are_limited);
     RUN(resampling_is_torchaudios);
+    RUN(long_sounds_are_resampled);
     RUN(resampling_keeps_channels_and_facts);
     return TEST_END();
 }

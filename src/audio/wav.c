@@ -27,7 +27,7 @@ static uint32_t little(const unsigned char *p, int bytes)
 
 /* ---- chunks ----------------------------------------------------------------------- */
 
-/* The chunk at *at, moved past it; `end` is where the RIFF chunk ends. Content of odd size is
+/* The chunk at *at, which moves past it; `end` is where the RIFF chunk ends. Content of odd size is
  * followed by a byte of padding, which some writers leave out at the end of the file. */
 static fv_status next_chunk(const fv_file *file, uint64_t end, uint64_t *at, wav_chunk *out)
 {
@@ -43,7 +43,6 @@ static fv_status next_chunk(const fv_file *file, uint64_t end, uint64_t *at, wav
                  (unsigned long long)*at, (unsigned long long)out->bytes,
                  (unsigned long long)(end - out->at));
     *at = out->at + out->bytes + (out->bytes & 1);
-    if (*at > end) *at = end;
     return FV_OK;
 }
 

@@ -93,8 +93,8 @@ def flac(channels, bits, n):
 
 
 def save_flac():
-    (HERE / "sweep.flac").write_bytes(flac(2, 16, 2000))
-    soundfile.write(HERE / "sweep.wav", integers(2, 16, 2000), RATE, subtype="PCM_16")
+    (HERE / "sweep.flac").write_bytes(flac(2, 16, 5000))
+    soundfile.write(HERE / "sweep.wav", integers(2, 16, 5000), RATE, subtype="PCM_16")
     (FUZZ / "flac" / "stereo.flac").write_bytes(flac(2, 16, 200))
     (FUZZ / "flac" / "deep.flac").write_bytes(flac(1, 24, 100))
     silence = io.BytesIO()
