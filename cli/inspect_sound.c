@@ -143,6 +143,11 @@ static fv_status show_spectrogram(fv_ctx *ctx, fv_sound *sound, const char *titl
 int inspect_sound(fv_ctx *ctx, const char *path, bool json, const char *picture)
 {
     fv_sound *sound = NULL;
+    fv_look_format format;
+    if (picture && fv_look_format_from_path(ctx, picture, &format) != FV_OK) {
+        cli_error("inspect: %s", fv_ctx_message(ctx));
+        return CLI_USAGE;
+    }
     fv_status status = fv_sound_load(ctx, path, FV_SOUND_MIX_NONE, &sound);
     if (status == FV_OK && json) print_json(path, sound);
     if (status == FV_OK && !json) print_facts(path, sound);

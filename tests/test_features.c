@@ -231,6 +231,37 @@ static void features_follow_their_definition(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* Silence is at the floor, and where a log is relative to the largest value, no lower than allowed.
+ */
+static void silence_has_a_floor(void)
+{
+    begin(1);
+    static float x[4000], out[ROOM];
+    for (int i = 2000; i < 4000; i++)
+        x[i] = (float)sin(i * 0.3);
+    for (int log_form = 0; log_form <= FV_MEL_LOG_WHISPER; log_form++)
+        for (int loud = 0; loud < 2; loud++) {
+            fv_features_config c;
+            fv_features *f = NULL;
+            fv_features_config_init(&c, sizeof c, FV_FEATURES_PRESET_WHISPER);
+            c.log = (fv_mel_log)log_form;
+            CHECK_OK(ctx, fv_features_create(ctx, &c, &f));
+            const int64_t length = loud ? 4000 : 1000,
+                          count = fv_features_frames(f, length) * fv_features_width(f);
+            CHECK_OK(ctx, fv_features_run(ctx, f, x, length, out));
+            double largest = -INFINITY;
+            for (int64_t i = 0; i < count; i++)
+                largest = fmax(largest, (double)out[i]);
+            const bool decibels = c.log == FV_MEL_LOG_DB, whisper = c.log == FV_MEL_LOG_WHISPER;
+            const double floor = decibels ? -100 : whisper ? (-10.0 + 4) / 4 : log(1e-10);
+            const double kept = decibels ? 80 : whisper ? 8.0 / 4 : INFINITY;
+            CHECK_NEAR(out[0], fmax(floor, largest - kept), 1e-5);
+            if (loud) CHECK(largest > floor + 2);
+            fv_features_destroy(&f);
+        }
+    fv_ctx_destroy(&ctx);
+}
+
 /* ---- values of other libraries ------------------------------------------------------------------
  */
 
@@ -328,6 +359,33 @@ static void threads_give_the_same_bits(void)
             fv_features_destroy(&f);
             fv_ctx_destroy(&ctx);
         }
+}
+
+/* A row depends on its own samples alone: the last of thousands equals that of its samples. */
+static void rows_are_independent(void)
+{
+    enum { LENGTH = 40000, FFT = 16, HOP = 8, FRAMES_HERE = 1 + (LENGTH - FFT) / HOP };
+    static float x[LENGTH], all[FRAMES_HERE][FFT + 2], one[FFT + 2];
+    uint64_t state = 11;
+    for (int i = 0; i < LENGTH; i++)
+        x[i] = (float)noise(&state);
+    begin(2);
+    fv_features_config c;
+    fv_features *f = NULL;
+    fv_features_config_init(&c, sizeof c, FV_FEATURES_PRESET_TORCHAUDIO);
+    c.output = FV_FEATURES_OUTPUT_COMPLEX;
+    c.fft = FFT, c.hop = HOP, c.centered = false;
+    CHECK_OK(ctx, fv_features_create(ctx, &c, &f));
+    CHECK_EQ(fv_features_frames(f, LENGTH), FRAMES_HERE);
+    CHECK_OK(ctx, fv_features_run(ctx, f, x, LENGTH, &all[0][0]));
+    for (int t = 0; t < FRAMES_HERE; t += 997) {
+        CHECK_OK(ctx, fv_features_run(ctx, f, x + t * HOP, FFT, one));
+        CHECK(memcmp(one, all[t], sizeof one) == 0);
+    }
+    CHECK_EQ(fv_features_frames(f, FFT - 1), 0);
+    CHECK_OK(ctx, fv_features_run(ctx, f, x, FFT - 1, NULL));
+    fv_features_destroy(&f);
+    fv_ctx_destroy(&ctx);
 }
 
 static void features_become_tensors(void)
@@ -538,8 +596,10 @@ TEST_MAIN(argc, argv)
     TEST_BEGIN(argc, argv);
     RUN(transforms_of_every_length);
     RUN(features_follow_their_definition);
+    RUN(silence_has_a_floor);
     RUN(other_libraries_agree);
     RUN(threads_give_the_same_bits);
+    RUN(rows_are_independent);
     RUN(features_become_tensors);
     RUN(cancelled_runs_fail);
     RUN(wrong_settings_are_refused);
