@@ -408,6 +408,7 @@ static void features_become_tensors(void)
     CHECK(memcmp(all, read, sizeof all) == 0);
     CHECK(!fv_tensor_valid(fv_features_tensor(ctx, f, s, 1)));
     CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_ARGUMENT);
+    CHECK(strstr(fv_ctx_message(ctx), "channel 1 of a sound with 1") != NULL);
     fv_sound_free(&s);
     CHECK_OK(ctx, fv_sound_create(ctx, 8000, 1, SIGNAL, test_signal(), &s));
     CHECK(!fv_tensor_valid(fv_features_tensor(ctx, f, s, 0)));
@@ -419,6 +420,33 @@ static void features_become_tensors(void)
     CHECK_EQ(fv_features_run(ctx, f, test_signal(), 201, NULL), FV_ERR_ARGUMENT);
     fv_sound_free(&s);
     fv_features_destroy(&f);
+    fv_ctx_destroy(&ctx);
+}
+
+static void presets_are_those_of_their_libraries(void)
+{
+    static const struct {
+        int64_t rate, fft, hop, mels, coefficients;
+    } expected[] = {
+        {16000, 400, 160, 80, 13}, {16000, 400, 200, 128, 40}, {22050, 2048, 512, 128, 20}};
+    begin(1);
+    for (int preset = 0; preset < 3; preset++) {
+        fv_features_config c;
+        fv_features *f = NULL;
+        fv_features_config_init(&c, sizeof c, (fv_features_preset)preset);
+        CHECK_EQ(c.rate, expected[preset].rate);
+        CHECK_EQ(c.fft, expected[preset].fft);
+        CHECK_EQ(c.hop, expected[preset].hop);
+        c.output = FV_FEATURES_OUTPUT_MEL;
+        CHECK_OK(ctx, fv_features_create(ctx, &c, &f));
+        CHECK_EQ(fv_features_width(f), expected[preset].mels);
+        fv_features_destroy(&f);
+        c.output = FV_FEATURES_OUTPUT_MFCC;
+        CHECK_OK(ctx, fv_features_create(ctx, &c, &f));
+        CHECK_EQ(fv_features_width(f), expected[preset].coefficients);
+        CHECK_EQ(fv_features_frames(f, 16000), 16000 / c.hop + (preset > 0));
+        fv_features_destroy(&f);
+    }
     fv_ctx_destroy(&ctx);
 }
 
@@ -529,7 +557,7 @@ static void masks_are_bands(void)
     fv_spec_augment_config c;
     fv_spec_augment_config_init(&c, sizeof c);
     c.time_masks = 1, c.time_width = 10, c.frequency_masks = 1, c.frequency_width = 5, c.fill = -2;
-    int most_rows = 0, most_columns = 0, least_rows = FRAMES, first = 0, last = 0;
+    int most_rows = 0, most_columns = 0, least_rows = FRAMES, first = 0, last = 0, uneven = 0;
     for (int64_t row = 0; row < 500; row++) {
         int rows, columns;
         augment(&c, row, x);
@@ -537,6 +565,7 @@ static void masks_are_bands(void)
         most_rows = rows > most_rows ? rows : most_rows;
         least_rows = rows < least_rows ? rows : least_rows;
         most_columns = columns > most_columns ? columns : most_columns;
+        uneven += rows >= 9 && columns <= 1;
         /* No mask of columns reaches both ends of a row. */
         first += x[0][0] == -2 && x[0][WIDTH - 1] == -2;
         last += x[FRAMES - 1][0] == -2 && x[FRAMES - 1][WIDTH - 1] == -2;
@@ -545,6 +574,7 @@ static void masks_are_bands(void)
     CHECK_EQ(least_rows, 0);
     CHECK_EQ(most_columns, 5);
     CHECK(first > 0 && last > 0);
+    CHECK(uneven > 0);  /* rows and columns are drawn apart */
     c.time_part = 0.05; /* 3 of 60 */
     most_rows = 0;
     for (int64_t row = 0; row < 200; row++) {
@@ -554,6 +584,16 @@ static void masks_are_bands(void)
         most_rows = rows > most_rows ? rows : most_rows;
     }
     CHECK_EQ(most_rows, 3);
+    c.time_part = 1;
+    c.time_width = c.frequency_width = 1000; /* more than there is */
+    most_rows = 0;
+    for (int64_t row = 0; row < 200; row++) {
+        int rows, columns;
+        augment(&c, row, x);
+        count_masked(x, -2, &rows, &columns);
+        most_rows = rows > most_rows ? rows : most_rows;
+    }
+    CHECK_EQ(most_rows, FRAMES);
     fv_ctx_destroy(&ctx);
 }
 
@@ -601,6 +641,7 @@ TEST_MAIN(argc, argv)
     RUN(threads_give_the_same_bits);
     RUN(rows_are_independent);
     RUN(features_become_tensors);
+    RUN(presets_are_those_of_their_libraries);
     RUN(cancelled_runs_fail);
     RUN(wrong_settings_are_refused);
     RUN(masks_are_bands);
