@@ -146,8 +146,8 @@ typedef struct fv_attn {
     int64_t n_q, n_k;               /* either may be 0 */
     int64_t d, d_v;                 /* 1 .. FV_ATTN_MAX_WIDTH; d is ignored by FV_ATTN_SCORE_NONE */
     fv_attention_rule rule;
-    uint64_t dropout_key;               /* seed of the dropout */
-    fv_attn_layout q, k, v, o;          /* gradients have the strides of what they belong to */
+    uint64_t dropout_key; /* seed of the dropout */
+    fv_attn_layout q, k, v, o;
     fv_attn_grid bias, visible, blocks; /* of the optional arrays in fv_attn_data */
     int64_t lse_head;                   /* from one head's log-sum-exps to the next; 0: n_q */
 
@@ -166,6 +166,10 @@ typedef struct fv_attn {
      * weight depends on dropout_key, on its row's number, head, query and key, and on no size. So a
      * batch that is split, padded or stored as varlen documents drops the same weights. [0] */
     uint64_t first_row;
+
+    /* Backward: strides of the gradients, for example those of q, k and v as parts of one array
+     * [batch][n][3][heads][d]. All zero: those of what the gradient belongs to. [0] */
+    fv_attn_layout grad_q, grad_k, grad_v, grad_o;
 } fv_attn;
 
 /* Sizes 1, dot products, the default rule, f32. */

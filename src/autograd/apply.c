@@ -59,14 +59,24 @@ static bool needs_gradient(const fv_ctx *ctx, const fv_op_desc *desc, int n_in,
     return false;
 }
 
+/* Fresh memory in the order that the spec's strides say. */
+static fv_tensor *make_strided(fv_ctx *ctx, const fv_spec *spec)
+{
+    fv_tensor *t = fv_tensor_new(ctx, spec->dtype, spec->rank, spec->shape);
+    for (int i = 0; i < spec->rank && ctx->error == FV_OK; i++)
+        t->stride[i] = spec->stride[i];
+    return t;
+}
+
 static void make_results(fv_op_run *run)
 {
     for (int k = 0; k < run->n_out; k++) {
         fv_spec *spec = &run->spec[k];
-        run->out[k] = spec->view_of >= 0
-                          ? fv_tensor_view(run->ctx, run->in[spec->view_of], spec->rank,
-                                           spec->shape, spec->stride, spec->offset)
-                          : fv_tensor_new(run->ctx, spec->dtype, spec->rank, spec->shape);
+        run->out[k] =
+            spec->view_of >= 0 ? fv_tensor_view(run->ctx, run->in[spec->view_of], spec->rank,
+                                                spec->shape, spec->stride, spec->offset)
+            : spec->is_strided ? make_strided(run->ctx, spec)
+                               : fv_tensor_new(run->ctx, spec->dtype, spec->rank, spec->shape);
     }
 }
 
@@ -94,8 +104,10 @@ void fv_op_apply_many(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in, 
     run.in = in;
     run.n_saved = 0;
     run.recording = needs_gradient(ctx, desc, n_in, in);
-    for (int k = 0; k < n_out; k++)
+    for (int k = 0; k < n_out; k++) {
         run.spec[k].view_of = -1;
+        run.spec[k].is_strided = false;
+    }
     if (desc->infer(&run) != FV_OK) return;
     make_results(&run);
     if (ctx->error == FV_OK && desc->forward) desc->forward(&run);

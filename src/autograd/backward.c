@@ -64,9 +64,8 @@ static bool is_sole_owner(const fv_tensor *t)
     return t->buffer->refs == 1 && t->buffer->owned && fv_tensor_contiguous(t);
 }
 
-/* Whether only its slot refers to this gradient and its memory, so that it may be changed in place.
- * The scope that backward opened does not count; any other scope belongs to a caller. */
-static bool is_exclusive(const fv_tensor *held)
+/* The scope that backward opened does not count; any other scope belongs to a caller. */
+bool fv_gradient_is_exclusive(const fv_tensor *held)
 {
     return held->refs == 1 + (held->scope == held->ctx->scope) && is_sole_owner(held);
 }
@@ -85,7 +84,8 @@ static fv_tensor *fresh_copy(fv_ctx *ctx, const fv_tensor *g)
 static void deliver(fv_ctx *ctx, fv_edge *edge, fv_tensor *g)
 {
     fv_tensor **slot = slot_of(edge);
-    if (*slot && is_exclusive(*slot)) {
+    if (edge->node) fv_parts_settle(ctx, edge->node);
+    if (*slot && fv_gradient_is_exclusive(*slot)) {
         fv_add_into(ctx, *slot, g);
         return;
     }
@@ -124,11 +124,13 @@ void fv_back_send(fv_op_back *back, int i, fv_tensor *g)
 fv_tensor *fv_back_dest(fv_op_back *back, int i, bool *accumulate)
 {
     *accumulate = false;
-    fv_tensor *held = *slot_of(&back->node->edge[i]);
+    fv_edge *edge = &back->node->edge[i];
+    if (edge->node) fv_parts_settle(back->ctx, edge->node);
+    fv_tensor *held = *slot_of(edge);
 #ifdef FV_TEST_HOOKS
     if (is_sabotaged(back, i)) held = NULL;
 #endif
-    if (!held || !is_exclusive(held)) return fv_back_new(back, i);
+    if (!held || !fv_gradient_is_exclusive(held)) return fv_back_new(back, i);
     *accumulate = true;
     return held;
 }
@@ -136,6 +138,47 @@ fv_tensor *fv_back_dest(fv_op_back *back, int i, bool *accumulate)
 void fv_back_commit(fv_op_back *back, int i, fv_tensor *t, bool accumulated)
 {
     if (!accumulated) fv_back_send(back, i, t);
+}
+
+/* Whether every view from this one to its root may be passed over: a retained one must get its
+ * gradient. */
+static bool can_pass_over(const fv_node *node)
+{
+    for (; node->view; node = node->edge[0].node)
+        if (node->consumed || (node->out[0] && (node->out[0]->flags & FV_TENSOR_RETAINED)))
+            return false;
+    return true;
+}
+
+fv_tensor *fv_back_place(fv_op_back *back, int i, bool *accumulate)
+{
+    const fv_edge *edge = &back->node->edge[i];
+    const fv_view *view = edge->node ? edge->node->view : NULL;
+    *accumulate = false;
+    if (back->ctx->error != FV_OK || !edge->wants || !view) return NULL;
+    const int last = view->rank - 1;
+    if (last >= 0 && view->shape[last] > 1 && view->stride[last] != 1) return NULL;
+#ifdef FV_TEST_HOOKS
+    if (is_sabotaged(back, i)) return NULL;
+#endif
+    if (!can_pass_over(edge->node)) return NULL;
+    fv_tensor *t = fv_view_place(back->ctx, view, edge->dtype, back->node, accumulate);
+    for (fv_node *node = edge->node; t && node->view; node = node->edge[0].node)
+        node->is_placed = true;
+    return t;
+}
+
+fv_tensor *fv_back_place_own(fv_op_back *back, bool *accumulate)
+{
+    const fv_node *node = back->node;
+    const fv_edge *edge = &node->edge[0];
+    *accumulate = false;
+    if (back->ctx->error != FV_OK || !edge->wants || !node->view) return NULL;
+#ifdef FV_TEST_HOOKS
+    if (is_sabotaged(back, 0)) return NULL;
+#endif
+    if (edge->node->view) return NULL; /* only straight below the root: nothing is passed over */
+    return fv_view_place(back->ctx, node->view, edge->dtype, node, accumulate);
 }
 
 void fv_back_send_product(fv_op_back *back, int i, fv_matrix a, fv_matrix b)
@@ -155,24 +198,56 @@ void fv_back_send_product_mixed(fv_op_back *back, int i, bool bf16, fv_matrix a,
 
 void fv_leaf_add_product(fv_ctx *ctx, fv_tensor *leaf, fv_matrix a, fv_matrix b)
 {
-    const bool in_place = is_exclusive(leaf->grad);
+    const bool in_place = fv_gradient_is_exclusive(leaf->grad);
     fv_tensor *dest = in_place ? leaf->grad : fv_tensor_like(ctx, leaf);
     if (ctx->error != FV_OK) return;
     fv_product(ctx, dest->dtype, fv_matrix_at(dest->data, a.rows, b.cols), a, b, in_place);
     if (!in_place) deliver(ctx, &(fv_edge){.leaf = leaf}, dest);
 }
 
-void fv_back_send_outer(fv_op_back *back, int i, bool bf16, fv_tensor *du, fv_tensor *x)
+/* Whether du^T x for leaf i is deferred (pending.c). */
+static bool defer_outer(fv_op_back *back, int i, bool bf16, fv_tensor *du, fv_tensor *x)
 {
-    fv_ctx *ctx = back->ctx;
     fv_tensor *leaf = back->node->edge[i].leaf;
-    if (ctx->error != FV_OK || !fv_back_wants(back, i)) return;
 #ifdef FV_TEST_HOOKS
     if (is_sabotaged(back, i)) leaf = NULL;
 #endif
-    if (leaf && !bf16 && fv_pending_add(ctx, leaf, du, x)) return;
-    const fv_matrix a = fv_matrix_of(ctx, &du), b = fv_matrix_of(ctx, &x);
-    if (ctx->error == FV_OK) fv_back_send_product_mixed(back, i, bf16, fv_matrix_transpose(a), b);
+    return leaf && !bf16 && fv_pending_add(back->ctx, leaf, du, x);
+}
+
+/* Sends du^T x to input i; sums, if not NULL, gets the sums of du's rows. */
+static void send_outer_product(fv_op_back *back, int i, bool bf16, fv_matrix du, fv_matrix x,
+                               fv_tensor *sums)
+{
+    bool accumulate;
+    fv_tensor *dest = fv_back_dest(back, i, &accumulate);
+    if (back->ctx->error != FV_OK) return;
+    const fv_matrix c = fv_matrix_at(dest->data, du.cols, x.cols);
+    fv_gemm gemm = fv_product_gemm(c, fv_matrix_transpose(du), x);
+    gemm.accumulate = accumulate;
+    gemm.bf16 = bf16 && dest->dtype == FV_F32;
+    gemm.aux = sums ? FV_GEMM_AUX_ROW_SUMS : FV_GEMM_AUX_NONE;
+    fv_product_launch(back->ctx, dest->dtype, &gemm,
+                      (void *[6]){c.data, du.data, x.data, NULL, NULL, sums ? sums->data : NULL});
+    fv_back_commit(back, i, dest, accumulate);
+}
+
+void fv_back_send_outer(fv_op_back *back, int i, int bias, bool bf16, fv_tensor *du, fv_tensor *x)
+{
+    fv_ctx *ctx = back->ctx;
+    const bool wants_product = fv_back_wants(back, i);
+    if (ctx->error != FV_OK) return;
+    const bool launches = wants_product && !defer_outer(back, i, bf16, du, x);
+    fv_tensor *sums = bias >= 0 ? fv_back_new(back, bias) : NULL;
+    const fv_matrix a = fv_matrix_of(ctx, &du);
+    /* Without columns of x there is no product to launch. */
+    const bool together = sums && launches && fv_back_shape(back, i)[1] > 0;
+    if (launches) {
+        const fv_matrix b = fv_matrix_of(ctx, &x);
+        if (ctx->error == FV_OK) send_outer_product(back, i, bf16, a, b, together ? sums : NULL);
+    }
+    if (sums && !together) fv_column_sum(ctx, sums->dtype, sums->data, a);
+    if (sums) fv_back_send(back, bias, sums);
 }
 
 void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g)
@@ -234,8 +309,8 @@ static void finish_results(fv_ctx *ctx, fv_node *node, const fv_tensor *root)
         fv_tensor *t = node->out[k];
         if (!t) continue;
         if ((t->flags & FV_TENSOR_RETAINED) && node->grad[k]) {
-            fv_tensor *g =
-                is_exclusive(node->grad[k]) ? node->grad[k] : fresh_copy(ctx, node->grad[k]);
+            fv_tensor *g = fv_gradient_is_exclusive(node->grad[k]) ? node->grad[k]
+                                                                   : fresh_copy(ctx, node->grad[k]);
             if (ctx->error != FV_OK) return;
             fv_tensor_ref(g);
             fv_tensor_unref(t->grad);
@@ -264,12 +339,13 @@ static void run_nodes(fv_ctx *ctx, fv_node *from, const fv_node *stop, const fv_
     fv_scope *scope = ctx->scope;
     for (fv_node *node = from, *before; node != stop && ctx->error == FV_OK; node = before) {
         before = node->prev;
-        if (!has_gradient(node)) continue;
+        if (!has_gradient(node) && !node->is_placed) continue;
         if (fv_cancelled(ctx)) {
             fv_poison(ctx, FV_ERR_CANCELLED, "backward: cancelled by the caller");
             return;
         }
-        run_node(ctx, node);
+        fv_parts_settle(ctx, node);
+        if (has_gradient(node)) run_node(ctx, node);
         drop_temporaries(scope);
         if (ctx->error != FV_OK) return;
         /* Saved tensors go first, so that a result saved by its own op counts as unused. */
@@ -284,11 +360,14 @@ static void run_nodes(fv_ctx *ctx, fv_node *from, const fv_node *stop, const fv_
 /* Gradients left in nodes by a failed backward must not leak into the next one. */
 static void drop_gradients(fv_ctx *ctx)
 {
-    for (fv_node *node = ctx->tape->last; node; node = node->prev)
+    for (fv_node *node = ctx->tape->last; node; node = node->prev) {
+        fv_parts_drop(ctx, node);
+        node->is_placed = false;
         for (int k = 0; k < node->n_out; k++) {
             fv_tensor_unref(node->grad[k]);
             node->grad[k] = NULL;
         }
+    }
 }
 
 fv_status fv_tape_backward(fv_ctx *ctx, fv_tensor *y, fv_tensor *grad, const fv_node *stop)

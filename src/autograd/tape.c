@@ -25,6 +25,7 @@ void fv_node_consume(fv_ctx *ctx, fv_node *node)
     *(node->prev ? &node->prev->next : &tape->first) = node->next;
     *(node->next ? &node->next->prev : &tape->last) = node->prev;
     node->consumed = true;
+    fv_parts_drop(ctx, node);
     for (int k = 0; k < node->n_out; k++) {
         if (node->out[k]) node->out[k]->node = NULL; /* the tensor may outlive the node */
         node->out[k] = NULL;
@@ -80,8 +81,12 @@ static bool is_private(const fv_op_run *run, const fv_tensor *t)
 void fv_tape_record(fv_op_run *run)
 {
     fv_ctx *ctx = run->ctx;
+    fv_view view;
+    const bool is_view = fv_view_describe(run, &view);
+    const size_t align = sizeof(int64_t), params_bytes = run->desc->params_bytes;
     size_t params_at = sizeof(fv_node) + (size_t)run->n_in * sizeof(fv_edge);
-    size_t bytes = params_at + run->desc->params_bytes;
+    size_t view_at = params_at + (params_bytes + align - 1) / align * align;
+    size_t bytes = is_view ? view_at + sizeof view : params_at + params_bytes;
     fv_node *node = fv_mem_alloc(&ctx->mem, bytes);
     if (!node) {
         fv_poison(ctx, FV_ERR_MEMORY, "%s: no memory to record the call", run->desc->name);
@@ -91,6 +96,10 @@ void fv_tape_record(fv_op_run *run)
     node->refs = 1;
     node->consumed = false;
     node->reachable = false;
+    node->is_placed = false;
+    node->parts = NULL;
+    node->view = is_view ? (fv_view *)(void *)((char *)node + view_at) : NULL;
+    if (is_view) memcpy((char *)node + view_at, &view, sizeof view);
     node->depth = ctx->scope->depth;
     node->n_in = run->n_in;
     node->n_out = run->n_out;

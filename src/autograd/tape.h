@@ -14,6 +14,7 @@
 
 typedef struct fv_node fv_node;
 typedef struct fv_pending fv_pending;
+typedef struct fv_parts fv_parts;
 
 typedef struct fv_edge {
     fv_node *node;   /* the input came from this call ... */
@@ -25,12 +26,26 @@ typedef struct fv_edge {
     int64_t shape[FV_MAX_RANK];
 } fv_edge;
 
+/* Where the result of a view lies in that of its root, the call that made the memory (parts.c). */
+typedef struct fv_view {
+    fv_node *root;
+    int out; /* which of its results */
+    int root_rank;
+    int64_t root_shape[FV_MAX_RANK];
+    int axis; /* it has the indices [begin, end) of this axis of the root; -1: all elements */
+    int64_t begin, end;
+    int64_t offset; /* of its first element */
+    int rank;
+    int64_t shape[FV_MAX_RANK], stride[FV_MAX_RANK];
+} fv_view;
+
 struct fv_node {
     fv_node *prev, *next;
     const fv_op_desc *desc;
     int refs;
     bool consumed;
     bool reachable; /* mark used by the check before backward; false otherwise */
+    bool is_placed; /* its gradient, or a part of it, was written straight into its root's */
     int depth;      /* of the scope that recorded it */
     int n_in, n_out, n_saved;
     size_t bytes;
@@ -38,7 +53,9 @@ struct fv_node {
     fv_tensor *out[FV_OP_MAX_OUT]; /* weak */
     fv_tensor *grad[FV_OP_MAX_OUT];
     fv_tensor *saved[FV_OP_MAX_SAVED];
-    fv_edge edge[]; /* n_in, then the params */
+    const fv_view *view; /* NULL: it is none, or one without a root */
+    fv_parts *parts;     /* what of a gradient is written; NULL: each gradient is whole */
+    fv_edge edge[];      /* n_in, then the params, then the view */
 };
 
 typedef struct fv_tape {
@@ -63,6 +80,20 @@ void fv_node_consume(fv_ctx *ctx, fv_node *node);
 
 /* Adds a b to the gradient of a leaf that has one. */
 void fv_leaf_add_product(fv_ctx *ctx, fv_tensor *leaf, fv_matrix a, fv_matrix b);
+
+/* Whether only its slot refers to this gradient and its memory, so that it may be changed in place.
+ */
+bool fv_gradient_is_exclusive(const fv_tensor *held);
+
+/* Gradients written in place (parts.c). describe: false if the call's result is no view with a
+ * root. place: the view's part of its root's gradient, for `writer` to write or, with *accumulate,
+ * to add to; NULL if it has none. settle: makes the gradient whole; drop: forgets what is written.
+ */
+bool fv_view_describe(const fv_op_run *run, fv_view *view);
+fv_tensor *fv_view_place(fv_ctx *ctx, const fv_view *view, fv_dtype dtype, const fv_node *writer,
+                         bool *accumulate);
+void fv_parts_settle(fv_ctx *ctx, fv_node *root);
+void fv_parts_drop(fv_ctx *ctx, fv_node *root);
 
 /* Products du^T x deferred to the end of backward (pending.c). add: false if the product is better
  * computed at once; flush: computes and adds them all; drop: discards them all. */

@@ -92,6 +92,29 @@ static inline int64_t fv_attn_width(const fv_attn *a)
     return a->score == FV_ATTN_SCORE_NONE ? 0 : a->d;
 }
 
+/* The strides of a gradient: its own, or those of what it belongs to. */
+static inline const fv_attn_layout *fv_attn_own_layout(const fv_attn_layout *own,
+                                                       const fv_attn_layout *of)
+{
+    return own->batch || own->head || own->row ? own : of;
+}
+static inline const fv_attn_layout *fv_attn_layout_dq(const fv_attn *a)
+{
+    return fv_attn_own_layout(&a->grad_q, &a->q);
+}
+static inline const fv_attn_layout *fv_attn_layout_dk(const fv_attn *a)
+{
+    return fv_attn_own_layout(&a->grad_k, &a->k);
+}
+static inline const fv_attn_layout *fv_attn_layout_dv(const fv_attn *a)
+{
+    return fv_attn_own_layout(&a->grad_v, &a->v);
+}
+static inline const fv_attn_layout *fv_attn_layout_do(const fv_attn *a)
+{
+    return fv_attn_own_layout(&a->grad_o, &a->o);
+}
+
 /* Stride between the log-sum-exps of two heads. */
 static inline int64_t fv_attn_lse_head(const fv_attn *a)
 {

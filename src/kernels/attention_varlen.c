@@ -114,11 +114,11 @@ static void run_document(const void *user, int64_t b, const fv_exec *exec)
     const fv_attn one = fv_attn_document(job->a, b, in);
     const size_t size = fv_dtype_size(one.dtype);
     if (job->backward) {
-        fv_attn_advance(&ptr[FV_ATTN_GRAD_Q], q * one.q.row, size);
-        fv_attn_advance(&ptr[FV_ATTN_GRAD_O], q * one.o.row, size);
+        fv_attn_advance(&ptr[FV_ATTN_GRAD_Q], q * fv_attn_layout_dq(&one)->row, size);
+        fv_attn_advance(&ptr[FV_ATTN_GRAD_O], q * fv_attn_layout_do(&one)->row, size);
         fv_attn_advance(&ptr[FV_ATTN_GRAD_LSE], q, fv_attn_lse_size(job->a));
-        fv_attn_advance(&ptr[FV_ATTN_GRAD_K], k * one.k.row, size);
-        fv_attn_advance(&ptr[FV_ATTN_GRAD_V], k * one.v.row, size);
+        fv_attn_advance(&ptr[FV_ATTN_GRAD_K], k * fv_attn_layout_dk(&one)->row, size);
+        fv_attn_advance(&ptr[FV_ATTN_GRAD_V], k * fv_attn_layout_dv(&one)->row, size);
     }
     job->kernel(exec, ptr, &one);
 }

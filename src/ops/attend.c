@@ -98,6 +98,17 @@ static fv_status check_qkv_shapes(fv_op_run *run)
     return FV_OK;
 }
 
+/* o lies as [batch, n, heads, d], so that merging its heads is a view. */
+static void set_head_strides(fv_spec *spec)
+{
+    const int64_t row = spec->shape[1] * spec->shape[3];
+    spec->is_strided = true;
+    spec->stride[0] = spec->shape[2] * row;
+    spec->stride[1] = spec->shape[3];
+    spec->stride[2] = row;
+    spec->stride[3] = 1;
+}
+
 static fv_status infer(fv_op_run *run)
 {
     const attend_params *params = run->params;
@@ -114,6 +125,7 @@ static fv_status infer(fv_op_run *run)
     FV_TRY(fv_attend_check_extra(run, &a));
     const int64_t batch = run->in[V]->shape[0]; /* 1 with varlen documents: a.batch counts those */
     fv_spec_set(run, 0, a.dtype, 4, (int64_t[]){batch, a.heads, a.n_q, a.d_v});
+    set_head_strides(&run->spec[0]);
     fv_spec_set(run, 1, fv_attend_score_dtype(run->in[V]->dtype), 3,
                 (int64_t[]){batch, a.heads, a.n_q});
     return FV_OK;
@@ -166,70 +178,95 @@ static void forward(fv_op_run *run)
     fv_save(run, SAVED_LSE, run->out[1]);
 }
 
-/* A gradient is made in its input's shape without gaps, so its strides can differ from the
- * input's: the kernel wants them equal, hence dense copies where they are not. */
-static fv_tensor *dense_input(fv_op_back *back, int i)
-{
-    return back->saved[i] ? fv_contiguous_raw(back->ctx, back->saved[i]) : NULL;
-}
+/* Gradients that the kernel writes, and what remains to be done with them. */
+typedef struct gradients {
+    fv_tensor *of[INPUTS]; /* NULL: not requested */
+    bool is_sent[INPUTS];  /* written in place: nothing is to be sent */
+    bool adds_to_keys;
+} gradients;
 
-static fv_tensor *gradient_of(fv_op_back *back, int i, bool zeroed)
+static fv_tensor *new_gradient(fv_op_back *back, int i, bool zeroed)
 {
-    if (!fv_back_wants(back, i)) return NULL;
     fv_tensor *t = fv_back_new(back, i);
     if (zeroed && back->ctx->error == FV_OK) fv_fill(back->ctx, t, 0.0);
     return t;
 }
 
-/* If other ops have already started the gradients of both k and v, the kernel adds to them in place
- * (adds_to_keys). */
-static bool add_to_keys(fv_op_back *back, fv_tensor **grad)
+/* The place of a gradient in that of the tensor which the input is a view of, or one that other ops
+ * have started, or a new one. */
+static fv_tensor *destination(fv_op_back *back, int i, bool *in_place, bool *accumulate)
 {
-    bool has_gradient[2] = {false, false};
-    const fv_dtype dtype = back->saved[V]->dtype;
-    if (back->saved[K] == back->saved[V] || fv_attn_is_half(dtype)) return false;
-    for (int i = K; i <= V; i++)
-        if (fv_back_wants(back, i)) grad[i] = fv_back_dest(back, i, &has_gradient[i - K]);
-    if (has_gradient[0] && has_gradient[1]) return true;
-    for (int i = K; i <= V; i++)
-        if (has_gradient[i - K]) grad[i] = NULL;
-    return false;
+    fv_tensor *t = fv_back_place(back, i, accumulate);
+    *in_place = t != NULL;
+    if (!t && back->ctx->error == FV_OK) t = fv_back_dest(back, i, accumulate);
+    return t;
+}
+
+/* The kernel overwrites dq; it can add to dk and dv, but only to both (adds_to_keys). */
+static void place_gradients(fv_op_back *back, gradients *all)
+{
+    const bool can_add =
+        back->saved[K] != back->saved[V] && !fv_attn_is_half(back->saved[V]->dtype);
+    bool accumulate[INPUTS] = {false};
+    int wanted = 0, added = 0;
+    for (int i = Q; i <= V; i++) {
+        if (!fv_back_wants(back, i)) continue;
+        all->of[i] = destination(back, i, &all->is_sent[i], &accumulate[i]);
+        wanted += i != Q;
+        added += i != Q && accumulate[i];
+    }
+    all->adds_to_keys = can_add && wanted > 0 && added == wanted;
+    for (int i = Q; i <= V; i++) {
+        if (!accumulate[i] || back->ctx->error != FV_OK) continue;
+        all->is_sent[i] = i != Q && all->adds_to_keys;
+        if (!all->is_sent[i]) all->of[i] = fv_back_new(back, i);
+    }
+}
+
+/* The gradient of o with contiguous rows and strides that say so: all zero means others. */
+static fv_tensor *readable(fv_ctx *ctx, fv_tensor *g)
+{
+    const bool repeats = g->stride[0] == 0 && g->stride[1] == 0 && g->stride[2] == 0;
+    return repeats && g->count > 1 ? fv_contiguous_raw(ctx, g) : fv_attend_dense_rows(ctx, g);
+}
+
+static void set_gradient_strides(fv_attn *a, const gradients *all, const fv_tensor *g)
+{
+    if (all->of[Q]) a->grad_q = fv_attend_layout(all->of[Q]);
+    if (all->of[K]) a->grad_k = fv_attend_layout(all->of[K]);
+    if (all->of[V]) a->grad_v = fv_attend_layout(all->of[V]);
+    if (g) a->grad_o = fv_attend_layout(g);
+    a->adds_to_keys = all->adds_to_keys;
 }
 
 static void backward(fv_op_back *back)
 {
     fv_ctx *ctx = back->ctx;
-    const attend_params *params = back->params;
-    fv_tensor *in[INPUTS], *grad[INPUTS] = {NULL}, *o = back->saved[SAVED_O];
-    for (int i = 0; i < INPUTS; i++)
-        in[i] = i <= BIAS ? dense_input(back, i) : back->saved[i];
-    const bool adds = o->count > 0 && add_to_keys(back, grad);
+    fv_tensor *const *in = back->saved, *o = back->saved[SAVED_O];
+    gradients all = {.adds_to_keys = false};
+    if (o->count > 0) place_gradients(back, &all);
     for (int k = 0; k < GRADIENTS; k++) {
         const int i = gradient_inputs[k];
-        if (!grad[i]) grad[i] = gradient_of(back, i, i == BIAS || i == W || o->count == 0);
+        if (fv_back_wants(back, i) && !all.of[i]) all.of[i] = new_gradient(back, i, true);
     }
-    fv_tensor *g = back->grad[0] ? fv_contiguous_raw(ctx, back->grad[0]) : NULL;
+    fv_tensor *g = back->grad[0] ? readable(ctx, back->grad[0]) : NULL;
     fv_tensor *g_lse = back->grad[1] ? fv_contiguous_raw(ctx, back->grad[1]) : NULL;
     if (ctx->error != FV_OK) return;
-    fv_attn a = describe(params, in);
+    fv_attn a = describe(back->params, in);
     set_strides(&a, in, o);
-    a.adds_to_keys = adds;
+    set_gradient_strides(&a, &all, g);
     void *ptr[FV_ATTN_GRAD_POINTERS] = {
         [FV_ATTN_GRAD_O] = g ? g->data : NULL,
         [FV_ATTN_GRAD_LSE] = g_lse ? g_lse->data : NULL,
     };
     for (int k = 0; k < GRADIENTS; k++) {
-        const fv_tensor *t = grad[gradient_inputs[k]];
+        const fv_tensor *t = all.of[gradient_inputs[k]];
         ptr[FV_ATTN_GRAD_Q + k] = t ? t->data : NULL;
     }
     fill_pointers(ptr + FV_ATTN_GRAD_INPUTS, in, o, back->saved[SAVED_LSE]);
     if (o->count > 0) fv_launch(ctx, FV_KERNEL_ATTENTION_GRAD, a.dtype, ptr, &a, sizeof a);
-    for (int i = 0; i < INPUTS; i++) {
-        if (adds && (i == K || i == V))
-            fv_back_commit(back, i, grad[i], true);
-        else if (grad[i])
-            fv_back_send(back, i, grad[i]);
-    }
+    for (int i = 0; i < INPUTS; i++)
+        if (all.of[i]) fv_back_commit(back, i, all.of[i], all.is_sent[i]);
 }
 
 /* ---- test cases ------------------------------------------------------------------- */

@@ -31,8 +31,9 @@ typedef struct fv_op_desc fv_op_desc;
 typedef struct fv_spec {
     fv_dtype dtype;
     int rank;
-    int view_of;    /* -1: fresh memory; else the input whose memory it shares ... */
-    int64_t offset; /* ... from this element on, with these strides */
+    int view_of;     /* -1: fresh memory; else the input whose memory it shares ... */
+    int64_t offset;  /* ... from this element on, with these strides */
+    bool is_strided; /* fresh memory has these strides too: without gaps, but in another order */
     int64_t shape[FV_MAX_RANK];
     int64_t stride[FV_MAX_RANK];
 } fv_spec;
@@ -167,6 +168,9 @@ struct fv_op_desc {
     /* Why results may differ between SIMD levels; NULL: they have equal bits. (They never differ
      * between threads, batches, layouts or devices.) */
     const char *simd_levels_differ;
+    /* Each element of a result that is a view is another one of the input: the tape may place its
+     * gradient in the input's (fv_back_place). */
+    bool is_view;
     /* Bit i: input i may be a packed-only weight (ops/linear_pack.c). */
     unsigned packed_only_inputs;
     const fv_op_case *cases;

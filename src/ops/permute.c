@@ -89,5 +89,6 @@ const fv_op_desc fv_op_permute = {
     .params_bytes = sizeof(permute_params),
     .infer = infer,
     .backward = backward,
+    .is_view = true,
     FV_CASES(cases),
 };

@@ -50,7 +50,7 @@ fv_gemm fv_product_gemm(fv_matrix c, fv_matrix a, fv_matrix b)
                      .batch = 1};
 }
 
-void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *const ptr[5])
+void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *const ptr[6])
 {
     if (ctx->error != FV_OK || gemm->m == 0 || gemm->n == 0 || gemm->batch == 0) return;
     if (fv_gemm_check(gemm) != FV_OK) {
@@ -58,8 +58,7 @@ void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *c
                   (long long)gemm->m, (long long)gemm->k, (long long)gemm->k, (long long)gemm->n);
         return;
     }
-    void *const all[6] = {ptr[0], ptr[1], ptr[2], ptr[3], ptr[4], NULL};
-    fv_launch(ctx, FV_KERNEL_GEMM, dtype, all, gemm, sizeof *gemm);
+    fv_launch(ctx, FV_KERNEL_GEMM, dtype, ptr, gemm, sizeof *gemm);
 }
 
 void fv_product(fv_ctx *ctx, fv_dtype dtype, fv_matrix c, fv_matrix a, fv_matrix b, bool accumulate)
@@ -73,7 +72,7 @@ void fv_product_mixed(fv_ctx *ctx, fv_dtype dtype, bool bf16, fv_matrix c, fv_ma
     fv_gemm gemm = fv_product_gemm(c, a, b);
     gemm.accumulate = accumulate;
     gemm.bf16 = bf16 && dtype == FV_F32;
-    fv_product_launch(ctx, dtype, &gemm, (void *[]){c.data, a.data, b.data, NULL, NULL});
+    fv_product_launch(ctx, dtype, &gemm, (void *[6]){c.data, a.data, b.data});
 }
 
 fv_tensor *fv_product_pack(fv_ctx *ctx, fv_weight_form form, fv_matrix b)

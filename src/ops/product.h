@@ -45,8 +45,9 @@ void fv_product_mixed(fv_ctx *ctx, fv_dtype dtype, bool bf16, fv_matrix c, fv_ma
                       bool accumulate);
 /* The description of C = A B for callers that add an epilogue, a batch or packed panels. */
 fv_gemm fv_product_gemm(fv_matrix c, fv_matrix a, fv_matrix b);
-/* ptr: C, A, B, bias, residual. Checks the sizes, then launches; does nothing for an empty C. */
-void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *const ptr[5]);
+/* ptr: C, A, B, bias, residual, aux. Checks the sizes, then launches; does nothing for an empty C.
+ */
+void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *const ptr[6]);
 
 /* B (k x n, f32) as panels for products with b_packed, in a tensor of the innermost scope. */
 fv_tensor *fv_product_pack(fv_ctx *ctx, fv_weight_form form, fv_matrix b);

@@ -164,5 +164,6 @@ const fv_op_desc fv_op_reshape = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
+    .is_view = true,
     FV_CASES(cases),
 };

@@ -1,7 +1,7 @@
 /*
  * y = every step-th element of x from begin up to end along one axis. A view.
- *   dx = g at those elements, 0 elsewhere. If other slices of x have sent their gradients
- *   already, g is added in place: n slices of a tensor cost one pass over it, not n.
+ *   dx = g at those elements, 0 elsewhere. Several slices of x write into one gradient, and what
+ *   none has written is cleared at the end: n slices of a tensor cost one pass over it, not n.
  */
 #include "base/checked_math.h"
 #include "ops/layout.h"
@@ -90,30 +90,37 @@ static fv_status infer(fv_op_run *run)
     return FV_OK;
 }
 
-static void backward(fv_op_back *back)
+/* The part of dx, a gradient of the input's shape, that belongs to the slice. */
+static fv_tensor *part_of(fv_op_back *back, fv_tensor *dx)
 {
-    fv_ctx *ctx = back->ctx;
-    const fv_tensor *g = back->grad[0];
-    bool accumulate = false;
-    if (!fv_back_wants(back, 0)) return;
-    fv_tensor *dx = fv_back_dest(back, 0, &accumulate);
-    if (ctx->error != FV_OK) return;
     int64_t shape[FV_MAX_RANK] = {0}, stride[FV_MAX_RANK] = {0}, offset = 0;
     for (int i = 0; i < dx->rank; i++) {
         shape[i] = dx->shape[i];
         stride[i] = dx->stride[i];
     }
     locate(back->params, dx->rank, shape, stride, &offset);
-    fv_tensor *part = fv_tensor_view(ctx, dx, dx->rank, shape, stride, offset);
-    if (ctx->error != FV_OK) return;
-    if (accumulate) {
-        fv_add_into(ctx, part, g);
-    } else {
-        fv_fill(ctx, dx, 0.0);
-        fv_copy_into(ctx, part, g);
+    return fv_tensor_view(back->ctx, dx, dx->rank, shape, stride, offset);
+}
+
+static void backward(fv_op_back *back)
+{
+    fv_ctx *ctx = back->ctx;
+    const fv_tensor *g = back->grad[0];
+    bool accumulate = false;
+    if (!fv_back_wants(back, 0)) return;
+    fv_tensor *dx = NULL, *part = fv_back_place_own(back, &accumulate);
+    if (!part && ctx->error == FV_OK) {
+        dx = fv_back_dest(back, 0, &accumulate);
+        if (ctx->error == FV_OK && !accumulate) fv_fill(ctx, dx, 0.0);
+        if (ctx->error == FV_OK) part = part_of(back, dx);
     }
+    if (ctx->error != FV_OK) return;
+    if (accumulate)
+        fv_add_into(ctx, part, g);
+    else
+        fv_copy_into(ctx, part, g);
     fv_tensor_free(ctx, &part);
-    fv_back_commit(back, 0, dx, accumulate);
+    if (dx) fv_back_commit(back, 0, dx, accumulate);
 }
 
 static const slice_params inner = {.axis = 1, .begin = 1, .end = -1, .step = 1};
@@ -137,5 +144,6 @@ const fv_op_desc fv_op_slice = {
     .params_bytes = sizeof(slice_params),
     .infer = infer,
     .backward = backward,
+    .is_view = true,
     FV_CASES(cases),
 };

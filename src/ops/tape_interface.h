@@ -45,15 +45,31 @@ void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g);
  */
 fv_tensor *fv_back_dest(fv_op_back *back, int i, bool *accumulate);
 void fv_back_commit(fv_op_back *back, int i, fv_tensor *t, bool accumulated);
+/*
+ * Where the gradient of input i can be written straight into that of the tensor which it is a view
+ * of, through any number of views: a tensor of its shape with strides of its own, whose last axis
+ * is contiguous. Every element must be written or, with *accumulate true, added to; nothing is sent
+ * then. NULL if there is no such place: use fv_back_new or fv_back_dest. An accumulating place may
+ * also be left unused.
+ *
+ *     bool accumulate;
+ *     fv_tensor *dq = fv_back_place(back, Q, &accumulate);
+ *     if (!dq || accumulate) ...                // dq = fv_back_new(back, Q), send it afterwards
+ */
+fv_tensor *fv_back_place(fv_op_back *back, int i, bool *accumulate);
+/* The same for a view's backward: the place of its own result in its input's gradient, with any
+ * strides. */
+fv_tensor *fv_back_place_own(fv_op_back *back, bool *accumulate);
 /* Sends the matrix product a b to input i, adding in place where that is possible; the second form
  * rounds the operands to bf16 if `bf16` is true. */
 void fv_back_send_product(fv_op_back *back, int i, struct fv_matrix a, struct fv_matrix b);
 void fv_back_send_product_mixed(fv_op_back *back, int i, bool bf16, struct fv_matrix a,
                                 struct fv_matrix b);
-/* Sends du^T x, summed over the rows of du [..., out] and x [..., in], to input i [out, in]. For a
- * weight that several calls use, the products may be deferred and computed as one at the end of
- * backward (autograd/pending.c), except those whose operands are rounded to bf16. */
-void fv_back_send_outer(fv_op_back *back, int i, bool bf16, fv_tensor *du, fv_tensor *x);
+/* Sends du^T x, summed over the rows of du [..., out] and x [..., in], to input i [out, in], if it
+ * wants one, and the sum of du's rows to input `bias` [out] (-1: none): both in one launch where
+ * there is a product. For a weight that several calls use, products may be deferred and computed as
+ * one at the end of backward (autograd/pending.c), except those with operands rounded to bf16. */
+void fv_back_send_outer(fv_op_back *back, int i, int bias, bool bf16, fv_tensor *du, fv_tensor *x);
 
 /* Whether to compute additive term k: always, except in sabotaged test runs. For terms added by
  * separate launches; terms inside kernels use FV_TERM. */

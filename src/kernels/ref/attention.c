@@ -319,7 +319,7 @@ static pair pair_at(const attention_job *job, const query *x, int64_t j, const r
 static real *key_sums(const attention_job *job, bool values, int64_t b, int64_t kh, int64_t j)
 {
     const fv_attn *a = job->a;
-    const fv_attn_layout *l = values ? &a->v : &a->k;
+    const fv_attn_layout *l = values ? fv_attn_layout_dv(a) : fv_attn_layout_dk(a);
     void *base = job->grad[values ? FV_ATTN_GRAD_V : FV_ATTN_GRAD_K];
     if (!base || !fv_attn_is_half(a->dtype))
         return base ? (real *)(void *)row_address(a, base, l, b, kh, j) : NULL;
@@ -362,7 +362,7 @@ static void backward_query(const attention_job *job, int64_t b, int64_t h, int64
     const int64_t row_number = (b * a->heads + h) * fv_attn_lse_head(a) + i;
     const real *dlse = job->grad[FV_ATTN_GRAD_LSE], *g = NULL;
     void *grad_o = job->grad[FV_ATTN_GRAD_O];
-    if (grad_o) g = row_of(job, BUFFER_G, grad_o, &a->o, a->d_v, b, h, i);
+    if (grad_o) g = row_of(job, BUFFER_G, grad_o, fv_attn_layout_do(a), a->d_v, b, h, i);
     const real *o = row_of(job, BUFFER_O, job->ptr[FV_ATTN_O], &a->o, a->d_v, b, h, i);
     real *db = job->grad[FV_ATTN_GRAD_BIAS];
     const real lse = ((const real *)job->ptr[FV_ATTN_LSE])[row_number];
@@ -399,9 +399,10 @@ static void store_keys(const attention_job *job, int64_t b, int64_t kh)
 {
     const fv_attn *a = job->a;
     void *grad_k = job->grad[FV_ATTN_GRAD_K], *grad_v = job->grad[FV_ATTN_GRAD_V];
+    const fv_attn_layout *dk = fv_attn_layout_dk(a), *dv = fv_attn_layout_dv(a);
     for (int64_t j = 0; j < a->n_k; j++) {
-        if (grad_k) store_row(job, key_sums(job, false, b, kh, j), grad_k, &a->k, a->d, b, kh, j);
-        if (grad_v) store_row(job, key_sums(job, true, b, kh, j), grad_v, &a->v, a->d_v, b, kh, j);
+        if (grad_k) store_row(job, key_sums(job, false, b, kh, j), grad_k, dk, a->d, b, kh, j);
+        if (grad_v) store_row(job, key_sums(job, true, b, kh, j), grad_v, dv, a->d_v, b, kh, j);
     }
 }
 
@@ -416,10 +417,11 @@ static void backward_heads(const void *arg, int64_t begin, int64_t end, int thre
         if (!a->adds_to_keys) clear_keys(job, b, kh);
         for (int64_t row = 0; row < group * a->n_q; row++) {
             const int64_t h = kh * group + row / a->n_q, i = row % a->n_q;
-            real *dq = grad_q ? sums_of(job, BUFFER_DQ, grad_q, &a->q, b, h, i) : NULL;
+            real *dq =
+                grad_q ? sums_of(job, BUFFER_DQ, grad_q, fv_attn_layout_dq(a), b, h, i) : NULL;
             clear(dq, a->d);
             backward_query(job, b, h, i, dq);
-            if (dq) store_row(job, dq, grad_q, &a->q, a->d, b, h, i);
+            if (dq) store_row(job, dq, grad_q, fv_attn_layout_dq(a), a->d, b, h, i);
         }
         store_keys(job, b, kh);
     }

@@ -2,13 +2,14 @@
  * The matrix product by its definition: every other level must equal it bit for bit.
  */
 #include "kernels/gemm.h"
-#include "kernels/ref/composite.h"
+#include "kernels/ref/lanes.h"
 #include "kernels/weights.h"
 
 typedef struct job {
     const fv_gemm *g;
     real *c;
     const real *a, *b, *bias, *residual;
+    real *aux; /* what g->aux says, or NULL */
 } job;
 
 static real activate(fv_act act, real x)
@@ -92,10 +93,20 @@ static void row_part(const job *j, const fv_gemm_offsets *at, int64_t row, int64
     for (int64_t col = 0; col < count; col++) {
         real y = sum[col];
         if (j->bias) y += j->bias[first + col];
+        if (g->aux == FV_GEMM_AUX_SUM) j->aux[c - j->c + col] = y; /* with C's strides */
         y = activate(g->act, y);
+        if (g->aux == FV_GEMM_AUX_ACT) j->aux[c - j->c + col] = y;
         if (j->residual) y += j->residual[at->residual + row * g->residual_row + first + col];
         c[col] = y;
     }
+}
+
+/* The sum of a row of A. */
+static real row_sum(const fv_gemm *g, const real *a)
+{
+    real sum;
+    LANE_SUM(sum, g->k, a[i * g->a_col]);
+    return sum;
 }
 
 static void rows(const void *arg, int64_t begin, int64_t end, int thread)
@@ -105,6 +116,8 @@ static void rows(const void *arg, int64_t begin, int64_t end, int thread)
     const fv_gemm *g = j->g;
     for (int64_t work_item = begin; work_item < end; work_item++) {
         fv_gemm_offsets at = fv_gemm_locate(g, work_item / g->m);
+        if (g->aux == FV_GEMM_AUX_ROW_SUMS)
+            j->aux[work_item] = row_sum(g, j->a + work_item * g->a_row);
         for (int64_t first = 0; first < g->n; first += FV_GEMM_PANEL) {
             int64_t left = g->n - first;
             row_part(j, &at, work_item % g->m, first, left < FV_GEMM_PANEL ? left : FV_GEMM_PANEL);
@@ -116,7 +129,13 @@ void FV_NAME(fv_ref_gemm)(const fv_exec *exec, void *const *ptr, const void *arg
 {
     const fv_gemm *g = args;
     if (g->n <= 0) return;
-    job j = {.g = g, .c = ptr[0], .a = ptr[1], .b = ptr[2], .bias = ptr[3], .residual = ptr[4]};
+    job j = {.g = g,
+             .c = ptr[0],
+             .a = ptr[1],
+             .b = ptr[2],
+             .bias = ptr[3],
+             .residual = ptr[4],
+             .aux = ptr[5]};
     /* Never read, and may be NULL, to which no offset may be added. */
     if (g->k == 0 && g->b_form == FV_WEIGHT_F32) j.b = j.c;
     if (g->k == 0) j.a = j.c;

@@ -212,17 +212,18 @@ V_INLINE void transpose_words(const uint16_t *x, int64_t row, int64_t rows, int6
 }
 
 /* Rows are processed in parallel, since a single chain would wait for itself. */
-void fv_attn_bf16_dots(const void *x, const void *y, int64_t row, int64_t rows, int64_t width,
-                       float *out)
+void fv_attn_bf16_dots(const void *x, int64_t x_row, const void *y, int64_t y_row, int64_t rows,
+                       int64_t width, float *out)
 {
     uint32_t transposed_x[FV_LANES * FV_LANES], transposed_y[FV_LANES * FV_LANES];
     for (int64_t r = 0; r < rows; r += FV_LANES) {
-        const uint16_t *at_x = (const uint16_t *)x + r * row, *at_y = (const uint16_t *)y + r * row;
+        const uint16_t *at_x = (const uint16_t *)x + r * x_row;
+        const uint16_t *at_y = (const uint16_t *)y + r * y_row;
         const int64_t some = fv_attn_min(FV_LANES, rows - r);
         vf sum = v_zero();
         for (int64_t c = 0; c < width; c += 2 * FV_LANES) {
-            transpose_words(at_x + c, row, some, width - c, transposed_x);
-            transpose_words(at_y + c, row, some, width - c, transposed_y);
+            transpose_words(at_x + c, x_row, some, width - c, transposed_x);
+            transpose_words(at_y + c, y_row, some, width - c, transposed_y);
             const int64_t words = fv_attn_min(FV_LANES, fv_attn_pair_count(width - c)) * FV_LANES;
             for (int64_t i = 0; i < words; i += FV_LANES)
                 sum = _mm512_dpbf16_ps(sum, load_words(transposed_x + i),

@@ -73,8 +73,8 @@ void fv_attn_bf16_scores(const void *x, int64_t x_row, int rows, const void *pan
 
 /* x_r . y_r for rows as stored, row stride `row`, each in the order of the scores: if a y is a
  * key's, the same bits as fv_attn_bf16_scores gives. */
-void fv_attn_bf16_dots(const void *x, const void *y, int64_t row, int64_t rows, int64_t width,
-                       float *out);
+void fv_attn_bf16_dots(const void *x, int64_t x_row, const void *y, int64_t y_row, int64_t rows,
+                       int64_t width, float *out);
 
 /*
  * Converts rows to floats, deinterleaved: [ceil(width/32)][even 16, odd 16], zeros past the last

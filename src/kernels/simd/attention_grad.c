@@ -37,7 +37,8 @@ static fv_attn_rows query_sums(const backward_job *job, const workspace *w, int6
     const int64_t row = job->plan.wide_row;
     fv_attn_rows buffer = w->wide_dq;
     if (!job->plan.single_block) buffer = (fv_attn_rows){job->wide_dq + at * row, row};
-    return fv_attn_accumulator_at(a, job->base.grad[FV_ATTN_GRAD_Q], &a->q, b, h, first, buffer);
+    return fv_attn_accumulator_at(a, job->base.grad[FV_ATTN_GRAD_Q], fv_attn_layout_dq(a), b, h,
+                                  first, buffer);
 }
 
 /* Log-sum-exps in base 2, and o_i . do_i - dlse_i. The product is one chain, like the tile's dP:
@@ -52,14 +53,15 @@ static void prepare_queries(const backward_job *job, int64_t b, int64_t h, int64
     const float *lse = ptr[FV_ATTN_LSE], *dlse = grad[FV_ATTN_GRAD_LSE];
     const int64_t head = b * a->heads + h, number = head * fv_attn_lse_head(a) + first;
     float *delta = job->delta + head * a->n_q + first, *shift = job->shift + head * a->n_q + first;
-    const void *g = fv_attn_out(a, grad[FV_ATTN_GRAD_O], &a->o, b, h, first);
+    const fv_attn_layout *dl = fv_attn_layout_do(a);
+    const void *g = fv_attn_out(a, grad[FV_ATTN_GRAD_O], dl, b, h, first);
     const void *o = fv_attn_at(a, ptr[FV_ATTN_O], &a->o, b, h, first);
     if (!g)
         memset(delta, 0, (size_t)count * sizeof *delta);
     else if (job->bf16)
-        job->bf16->dots(g, o, a->o.row, count, a->d_v, delta);
+        job->bf16->dots(g, dl->row, o, a->o.row, count, a->d_v, delta);
     else
-        fv_attn_dots(a->dtype, g, o, a->o.row, count, a->d_v, delta);
+        fv_attn_dots(a->dtype, g, dl->row, o, a->o.row, count, a->d_v, delta);
     for (int64_t r = 0; r < count; r++) {
         delta[r] = FV_TERM(exec, 1, delta[r] - (dlse ? dlse[number + r] : 0), 0);
         const float l = lse[number + r];
@@ -90,6 +92,7 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
     const backward_job *job = arg;
     const fv_attn *a = job->base.a;
     const workspace w = fv_attn_workspace_of(job, thread);
+    const fv_attn_layout *dl = fv_attn_layout_do(a);
     void *const *ptr = job->base.ptr, *const *grad = job->base.grad;
     for (int64_t item = begin; item < end; item++) {
         const int64_t head = item / job->plan.query_blocks, b = head / a->heads,
@@ -97,17 +100,18 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
         const int64_t first = item % job->plan.query_blocks * BLOCK_ROWS;
         const int64_t count = fv_attn_min(BLOCK_ROWS, a->n_q - first), at = head * a->n_q + first;
         const void *q = fv_attn_out(a, ptr[FV_ATTN_Q], &a->q, b, h, first);
-        const void *g = fv_attn_out(a, grad[FV_ATTN_GRAD_O], &a->o, b, h, first);
+        const void *g = fv_attn_out(a, grad[FV_ATTN_GRAD_O], dl, b, h, first);
         prepare_queries(job, b, h, first, count);
         /* bf16 rows are checked when they are deinterleaved. */
         job->finite[item] = !job->bf16 &&
                             fv_attn_finite(a->dtype, q, a->q.row, count, fv_attn_width(a)) &&
-                            (!g || fv_attn_finite(a->dtype, g, a->o.row, count, a->d_v));
+                            (!g || fv_attn_finite(a->dtype, g, dl->row, count, a->d_v));
         const fv_attn_rows dq = query_sums(job, &w, b, h, first, at);
         const fv_attn_interval seen = visible_key_blocks(job, b, first, count);
         if (seen.begin == seen.end) {
             fv_attn_clear_rows(a, dq, count, a->d);
-            fv_attn_store_rows(a, dq, grad[FV_ATTN_GRAD_Q], &a->q, b, h, first, count, a->d);
+            fv_attn_store_rows(a, dq, grad[FV_ATTN_GRAD_Q], fv_attn_layout_dq(a), b, h, first,
+                               count, a->d);
         }
         atomic_store_explicit(job->tickets + item, (int)seen.begin, memory_order_relaxed);
     }
@@ -353,18 +357,19 @@ static void load_queries(const backward_job *job, const workspace *w, const key_
 {
     const fv_attn *a = job->base.a;
     const int64_t b = keys->b, h = block->h, first = block->first, rows = block->rows;
+    const fv_attn_layout *dl = fv_attn_layout_do(a);
     void *q = job->base.ptr[FV_ATTN_Q], *g = job->base.grad[FV_ATTN_GRAD_O];
     block->bf16_q = bf16_rows(job, q, &a->q, keys, block, a->d, w->bf16_q);
-    block->bf16_g = bf16_rows(job, g, &a->o, keys, block, a->d_v, w->bf16_g);
+    block->bf16_g = bf16_rows(job, g, dl, keys, block, a->d_v, w->bf16_g);
     if (!job->plan.single_block && !job->bf16) {
         block->q = fv_attn_rows_at(a, q, &a->q, b, h, first, rows, a->d, w->wide_q);
-        block->g = fv_attn_rows_at(a, g, &a->o, b, h, first, rows, a->d_v, w->wide_g);
+        block->g = fv_attn_rows_at(a, g, dl, b, h, first, rows, a->d_v, w->wide_g);
         block->finite = job->finite[item];
         return;
     }
     bool finite_q, finite_g;
     block->q = widened(job, q, &a->q, b, h, first, rows, fv_attn_width(a), w->wide_q, &finite_q);
-    block->g = widened(job, g, &a->o, b, h, first, rows, a->d_v, w->wide_g, &finite_g);
+    block->g = widened(job, g, dl, b, h, first, rows, a->d_v, w->wide_g, &finite_g);
     block->finite = finite_q && finite_g;
     if (job->plan.single_block) prepare_queries(job, b, h, first, rows);
 }
@@ -400,7 +405,8 @@ static void process_queries(const backward_job *job, const workspace *w, key_blo
         if (any && additive) fv_attn_add_query_sums(job, w, &block, dq);
         if (any && !additive) fv_attn_add_to_queries(job, w, keys, &block, overwrite, dq);
         if (keys->number == seen.end - 1)
-            store_rows(job, dq, grad[FV_ATTN_GRAD_Q], &a->q, keys->b, h, first, block.rows, a->d);
+            store_rows(job, dq, grad[FV_ATTN_GRAD_Q], fv_attn_layout_dq(a), keys->b, h, first,
+                       block.rows, a->d);
         if (!job->plan.single_block)
             atomic_store_explicit(job->tickets + item, (int)keys->number + 1, memory_order_release);
     }
@@ -486,10 +492,11 @@ static void process_keys(const backward_job *job, const workspace *w, int64_t he
     const int64_t seen = fv_attn_keys(a, job->base.ptr[FV_ATTN_KEY_LENGTHS], keys.b);
     keys.count = fv_attn_max(0, fv_attn_min(all, seen - keys.first));
     void *grad_k = job->base.grad[FV_ATTN_GRAD_K], *grad_v = job->base.grad[FV_ATTN_GRAD_V];
+    const fv_attn_layout *lk = fv_attn_layout_dk(a), *lv = fv_attn_layout_dv(a);
     const fv_attn_rows dk =
-        fv_attn_accumulator_at(a, grad_k, &a->k, keys.b, keys.h, keys.first, w->wide_dk);
+        fv_attn_accumulator_at(a, grad_k, lk, keys.b, keys.h, keys.first, w->wide_dk);
     const fv_attn_rows dv =
-        fv_attn_accumulator_at(a, grad_v, &a->v, keys.b, keys.h, keys.first, w->wide_dv);
+        fv_attn_accumulator_at(a, grad_v, lv, keys.b, keys.h, keys.first, w->wide_dv);
     keys.overwrite_k = keys.overwrite_v = !a->adds_to_keys;
     if (a->score == FV_ATTN_SCORE_ADDITIVE) {
         clear_hidden(a, &keys, keys.overwrite_k, all, a->d, dk);
@@ -501,8 +508,8 @@ static void process_keys(const backward_job *job, const workspace *w, int64_t he
     if (a->score == FV_ATTN_SCORE_ADDITIVE) fv_attn_add_key_sums(job, w, &keys, dk);
     clear_hidden(a, &keys, keys.overwrite_k, all, a->d, dk);
     clear_hidden(a, &keys, keys.overwrite_v, all, a->d_v, dv);
-    store_rows(job, dk, grad_k, &a->k, keys.b, keys.h, keys.first, all, a->d);
-    store_rows(job, dv, grad_v, &a->v, keys.b, keys.h, keys.first, all, a->d_v);
+    store_rows(job, dk, grad_k, lk, keys.b, keys.h, keys.first, all, a->d);
+    store_rows(job, dv, grad_v, lv, keys.b, keys.h, keys.first, all, a->d_v);
 }
 
 static void run_items(const void *arg, int64_t begin, int64_t end, int thread)

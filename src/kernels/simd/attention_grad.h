@@ -40,8 +40,8 @@ typedef struct fv_attn_grad_products {
                        void *to, int64_t to_row);
     void (*scores)(const void *x, int64_t x_row, int rows, const void *panels, int64_t width,
                    int64_t first, int64_t cols, float *s, int64_t s_row);
-    void (*dots)(const void *x, const void *y, int64_t row, int64_t rows, int64_t width,
-                 float *out);
+    void (*dots)(const void *x, int64_t x_row, const void *y, int64_t y_row, int64_t rows,
+                 int64_t width, float *out);
 } fv_attn_grad_products;
 
 /* The backward; bf16 NULL: with the float tile. fv_attn_backward_bytes is its scratch, for

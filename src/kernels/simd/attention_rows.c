@@ -493,12 +493,12 @@ V_INLINE fv_vec add_products(fv_dtype type, const key_words x[4], const key_word
 }
 
 /* The last columns, fewer than a piece has. */
-V_INLINE fv_vec add_end(fv_dtype type, const char *x, const char *y, int64_t stride, int64_t rows,
-                        int64_t cols, fv_vec sum)
+V_INLINE fv_vec add_end(fv_dtype type, const char *x, int64_t x_step, const char *y, int64_t y_step,
+                        int64_t rows, int64_t cols, fv_vec sum)
 {
     float part_x[8 * PIECE_KEYS], part_y[8 * PIECE_KEYS];
-    pack_end(type, x, stride, rows, cols, part_x, PIECE_KEYS);
-    pack_end(type, y, stride, rows, cols, part_y, PIECE_KEYS);
+    pack_end(type, x, x_step, rows, cols, part_x, PIECE_KEYS);
+    pack_end(type, y, y_step, rows, cols, part_y, PIECE_KEYS);
     for (int64_t c = 0; c < cols; c++)
         sum = fv_vec_fma(fv_vec_load(part_x + c * PIECE_KEYS), fv_vec_load(part_y + c * PIECE_KEYS),
                          sum);
@@ -507,36 +507,37 @@ V_INLINE fv_vec add_end(fv_dtype type, const char *x, const char *y, int64_t str
 
 /* DOT_GROUPS times PIECE_KEYS rows: one chain waits while another proceeds. */
 enum { DOT_GROUPS = 2, DOT_ROWS = DOT_GROUPS * PIECE_KEYS };
-V_INLINE void dots_of_groups(fv_dtype type, const char *x, const char *y, int64_t stride,
-                             int64_t width, float *out)
+V_INLINE void dots_of_groups(fv_dtype type, const char *x, int64_t x_step, const char *y,
+                             int64_t y_step, int64_t width, float *out)
 {
     const int64_t size = (int64_t)fv_dtype_size(type), piece = piece_of(type);
-    const int64_t whole = width / piece * piece, group = PIECE_KEYS * stride;
+    const int64_t whole = width / piece * piece;
     fv_vec sum[DOT_GROUPS] = {fv_vec_zero(), fv_vec_zero()};
     for (int64_t c = 0; c < whole; c += piece) {
         FV_UNROLL
         for (int g = 0; g < DOT_GROUPS; g++) {
             key_words word_x[4], word_y[4];
-            transpose_piece(x + c * size + g * group, stride, word_x);
-            transpose_piece(y + c * size + g * group, stride, word_y);
+            transpose_piece(x + c * size + g * PIECE_KEYS * x_step, x_step, word_x);
+            transpose_piece(y + c * size + g * PIECE_KEYS * y_step, y_step, word_y);
             sum[g] = add_products(type, word_x, word_y, sum[g]);
         }
     }
     for (int g = 0; g < DOT_GROUPS; g++) {
         if (whole < width)
-            sum[g] = add_end(type, x + whole * size + g * group, y + whole * size + g * group,
-                             stride, PIECE_KEYS, width - whole, sum[g]);
+            sum[g] = add_end(type, x + whole * size + g * PIECE_KEYS * x_step, x_step,
+                             y + whole * size + g * PIECE_KEYS * y_step, y_step, PIECE_KEYS,
+                             width - whole, sum[g]);
         fv_vec_store(out + g * PIECE_KEYS, sum[g]);
     }
 }
 
 /* Up to PIECE_KEYS rows. */
-V_INLINE void dots_of_few(fv_dtype type, const char *x, const char *y, int64_t stride, int64_t rows,
-                          int64_t width, float *out)
+V_INLINE void dots_of_few(fv_dtype type, const char *x, int64_t x_step, const char *y,
+                          int64_t y_step, int64_t rows, int64_t width, float *out)
 {
     const int64_t size = (int64_t)fv_dtype_size(type), piece = piece_of(type);
     const int64_t whole = width / piece * piece;
-    row_pieces rows_x = pieces_of(x, stride, rows), rows_y = pieces_of(y, stride, rows);
+    row_pieces rows_x = pieces_of(x, x_step, rows), rows_y = pieces_of(y, y_step, rows);
     fv_vec sum = fv_vec_zero();
     for (int64_t c = 0; c < whole; c += piece) {
         key_words word_x[4], word_y[4];
@@ -545,29 +546,30 @@ V_INLINE void dots_of_few(fv_dtype type, const char *x, const char *y, int64_t s
         sum = add_products(type, word_x, word_y, sum);
     }
     if (whole < width)
-        sum = add_end(type, x + whole * size, y + whole * size, stride, rows, width - whole, sum);
+        sum = add_end(type, x + whole * size, x_step, y + whole * size, y_step, rows, width - whole,
+                      sum);
     fv_vec_store_part(out, (int)rows, sum);
 }
 
-V_INLINE void dots(fv_dtype type, const char *x, const char *y, int64_t stride, int64_t rows,
-                   int64_t width, float *out)
+V_INLINE void dots(fv_dtype type, const char *x, int64_t x_step, const char *y, int64_t y_step,
+                   int64_t rows, int64_t width, float *out)
 {
     int64_t r = 0;
     for (; r + DOT_ROWS <= rows; r += DOT_ROWS)
-        dots_of_groups(type, x + r * stride, y + r * stride, stride, width, out + r);
+        dots_of_groups(type, x + r * x_step, x_step, y + r * y_step, y_step, width, out + r);
     for (; r < rows; r += PIECE_KEYS)
-        dots_of_few(type, x + r * stride, y + r * stride, stride, fv_attn_min(PIECE_KEYS, rows - r),
-                    width, out + r);
+        dots_of_few(type, x + r * x_step, x_step, y + r * y_step, y_step,
+                    fv_attn_min(PIECE_KEYS, rows - r), width, out + r);
 }
 
-void fv_attn_dots(fv_dtype type, const void *x, const void *y, int64_t row, int64_t rows,
-                  int64_t width, float *out)
+void fv_attn_dots(fv_dtype type, const void *x, int64_t x_row, const void *y, int64_t y_row,
+                  int64_t rows, int64_t width, float *out)
 {
-    const int64_t stride = row * (int64_t)fv_dtype_size(type);
+    const int64_t size = (int64_t)fv_dtype_size(type), x_step = x_row * size, y_step = y_row * size;
     if (type == FV_BF16)
-        dots(FV_BF16, x, y, stride, rows, width, out);
+        dots(FV_BF16, x, x_step, y, y_step, rows, width, out);
     else if (type == FV_F16)
-        dots(FV_F16, x, y, stride, rows, width, out);
+        dots(FV_F16, x, x_step, y, y_step, rows, width, out);
     else
-        dots(FV_F32, x, y, stride, rows, width, out);
+        dots(FV_F32, x, x_step, y, y_step, rows, width, out);
 }

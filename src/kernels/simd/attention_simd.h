@@ -357,10 +357,10 @@ void fv_attn_pack(fv_dtype type, const void *k, int64_t row, int64_t keys, int64
                   float *panels);
 void fv_attn_pack_zeros(int64_t keys, int64_t width, float *panels);
 
-/* x_r . y_r for rows of `type` (row stride `row`), each one chain of multiply-adds. Rows are
+/* x_r . y_r for rows of `type`, each one chain of multiply-adds. Rows are
  * processed in parallel, since a single chain would wait for itself. */
-void fv_attn_dots(fv_dtype type, const void *x, const void *y, int64_t row, int64_t rows,
-                  int64_t width, float *out);
+void fv_attn_dots(fv_dtype type, const void *x, int64_t x_row, const void *y, int64_t y_row,
+                  int64_t rows, int64_t width, float *out);
 
 /*
  * bf16 dot products that replace the float tile in the forward pass, over words of two bf16. Rows

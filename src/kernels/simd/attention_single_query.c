@@ -173,6 +173,7 @@ typedef struct backward_buffers {
     float *p, *dz;   /* of a key block */
     float *dq, *dzr; /* [d] in whole vectors: sums over keys of dz e^2x r^2 and of dz r */
     float *dk, *dv;  /* of key 0 */
+    int64_t dk_row, dv_row;
     const float *grad_o;
     float delta, shift;
 } backward_buffers;
@@ -193,8 +194,8 @@ static float dot(const float *x, const float *y, int64_t n)
 static void clear_keys(const fv_attn *a, const backward_buffers *w, int64_t begin, int64_t end)
 {
     for (int64_t j = begin; !a->adds_to_keys && j < end; j++) {
-        if (w->dk) memset(w->dk + j * a->k.row, 0, (size_t)a->d * sizeof *w->dk);
-        if (w->dv) memset(w->dv + j * a->v.row, 0, (size_t)a->d_v * sizeof *w->dv);
+        if (w->dk) memset(w->dk + j * w->dk_row, 0, (size_t)a->d * sizeof *w->dk);
+        if (w->dv) memset(w->dv + j * w->dv_row, 0, (size_t)a->d_v * sizeof *w->dv);
     }
 }
 
@@ -225,7 +226,7 @@ static void add_value_grads(const single_query *g, const backward_buffers *w, in
     for (int64_t j = first; w->dv && j < end; j++) {
         const float p = w->grad_o ? w->p[j - first] : 0;
         const vf weight = v_set(p);
-        float *to = w->dv + j * a->v.row;
+        float *to = w->dv + j * w->dv_row;
         if (!a->adds_to_keys && p == 0)
             memset(to, 0, (size_t)a->d_v * sizeof *to);
         else if (!a->adds_to_keys)
@@ -255,7 +256,7 @@ V_INLINE void add_column_grads(const single_query *g, const backward_buffers *w,
             dzr = v_fma(dz, r, dzr);
         }
         if (!w->dk) continue;
-        float *to = w->dk + j * a->k.row + c;
+        float *to = w->dk + j * w->dk_row + c;
         v_store(to, count, a->adds_to_keys ? v_fma(by, u, v_load(to, count)) : v_mul(by, u));
     }
     v_store(w->dq + c, FV_LANES, dq);
@@ -305,14 +306,18 @@ static backward_buffers buffers_of(const single_query *g, float *base)
     const fv_attn_job *job = g->job;
     const fv_attn *a = job->a;
     void *const *grad = job->grad;
+    const fv_attn_layout *dk = fv_attn_layout_dk(a), *dv = fv_attn_layout_dv(a);
     const int64_t d = fv_attn_round(a->d, FV_LANES);
-    backward_buffers w = {.p = base,
-                          .dz = base + SCORES,
-                          .dq = base + 2 * SCORES,
-                          .dzr = base + 2 * SCORES + d,
-                          .dk = fv_attn_out(a, grad[FV_ATTN_GRAD_K], &a->k, g->b, g->h, 0),
-                          .dv = fv_attn_out(a, grad[FV_ATTN_GRAD_V], &a->v, g->b, g->h, 0),
-                          .grad_o = fv_attn_out(a, grad[FV_ATTN_GRAD_O], &a->o, g->b, g->h, 0)};
+    backward_buffers w = {
+        .p = base,
+        .dz = base + SCORES,
+        .dq = base + 2 * SCORES,
+        .dzr = base + 2 * SCORES + d,
+        .dk = fv_attn_out(a, grad[FV_ATTN_GRAD_K], dk, g->b, g->h, 0),
+        .dv = fv_attn_out(a, grad[FV_ATTN_GRAD_V], dv, g->b, g->h, 0),
+        .dk_row = dk->row,
+        .dv_row = dv->row,
+        .grad_o = fv_attn_out(a, grad[FV_ATTN_GRAD_O], fv_attn_layout_do(a), g->b, g->h, 0)};
     memset(w.dq, 0, (size_t)(2 * d) * sizeof *w.dq);
     load_query(g, &w);
     return w;
@@ -341,7 +346,7 @@ static void run_backward(const void *arg, int64_t begin, int64_t end, int thread
             done = visible.end;
         }
         clear_keys(a, &w, done, a->n_k);
-        float *dq = fv_attn_out(a, job->grad[FV_ATTN_GRAD_Q], &a->q, g.b, g.h, 0);
+        float *dq = fv_attn_out(a, job->grad[FV_ATTN_GRAD_Q], fv_attn_layout_dq(a), g.b, g.h, 0);
         store_query_grads(&g, &w, all, dq, partial_dw + item * a->d);
     }
 }

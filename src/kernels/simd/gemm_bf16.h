@@ -19,6 +19,7 @@ typedef struct bf16_job {
     fv_gemm_bf16_plan plan;
     float *c;
     const float *a, *b, *bias, *residual;
+    float *aux; /* what g->aux says, or NULL */
     uint32_t *scratch;
 } bf16_job;
 
@@ -28,7 +29,7 @@ typedef struct bf16_item {
     int64_t k, depth; /* first k of the block; number of pairs */
     int64_t numbers;  /* elements of k in the block; an odd last one is paired with zero */
     uint32_t *a_block, *b_block;
-    float *sums;
+    float *sums, *lanes;
 } bf16_item;
 
 static int64_t bf16_min(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -173,7 +174,40 @@ static void bf16_pack_b(const bf16_job *j, const bf16_item *item)
 
 /* ---- row tiles ------------------------------------------------------------------------- */
 
-static bool bf16_has_epilogue(const bf16_job *j) { return j->bias || j->residual || j->g->act; }
+static bool bf16_sums_rows(const bf16_job *j) { return j->g->aux == FV_GEMM_AUX_ROW_SUMS; }
+
+static bool bf16_has_epilogue(const bf16_job *j)
+{
+    return j->bias || j->residual || j->g->act || (j->aux && !bf16_sums_rows(j));
+}
+
+/* The epilogue for sums starting at row `row` and column `col` of a work item. */
+static fv_epilogue bf16_epilogue_at(const bf16_job *j, const bf16_item *item, int64_t row,
+                                    int64_t col)
+{
+    const fv_gemm *g = j->g;
+    fv_epilogue f = {.act = g->act, .residual_row = g->residual_row};
+    const int64_t r = item->row + row, c = item->col + col;
+    if (j->bias) f.bias = j->bias + c;
+    if (j->residual) f.residual = j->residual + r * g->residual_row + c;
+    if (j->aux) fv_epilogue_set_aux(&f, g, j->aux, r, c);
+    return f;
+}
+
+/* Adds a block of k to the sums of `rows` rows of A, before they are rounded and packed. */
+static void bf16_add_row_sums(const bf16_job *j, const bf16_item *item, int64_t row, int64_t rows)
+{
+    const fv_gemm *g = j->g;
+    if (!bf16_sums_rows(j) || item->col > 0) return;
+    const fv_row_sums s = {.rows = rows,
+                           .a = j->a + (item->row + row) * g->a_row,
+                           .a_row = g->a_row,
+                           .a_col = g->a_col,
+                           .lanes = item->lanes + (item->numbers < g->k ? FV_LANES * row : 0),
+                           .out = j->aux + item->row + row};
+    fv_gemm_add_row_sums(&s, item->k, item->numbers);
+    if (item->k + item->numbers == g->k) fv_gemm_join_row_sums(&s);
+}
 
 /* Where partial sums are kept between blocks of k: in C, unless C holds a residual still needed. */
 typedef struct bf16_sums {
@@ -222,12 +256,7 @@ static void bf16_row_tile(const bf16_job *j, const bf16_item *item, int64_t row,
         t->c_row = part || finish ? FV_TILE_COLS : sums.row;
         bf16_tile_run(t, rows);
         if (finish) {
-            const fv_epilogue f = {.act = g->act,
-                                   .bias = j->bias ? j->bias + item->col + col : NULL,
-                                   .residual = j->residual ? j->residual + item->col + col +
-                                                                 (item->row + row) * g->residual_row
-                                                           : NULL,
-                                   .residual_row = g->residual_row};
+            const fv_epilogue f = bf16_epilogue_at(j, item, row, col);
             fv_gemm_apply_epilogue(&f, buffer, FV_TILE_COLS, c + col, g->c_row, rows, cols);
         } else if (part) {
             bf16_copy(buffer, FV_TILE_COLS, partial + col, sums.row, rows, cols);
@@ -242,6 +271,7 @@ static void bf16_block(const bf16_job *j, const bf16_item *item)
     bf16_pack_b(j, item);
     for (int64_t begin = 0; begin < item->rows; begin += FV_GEMM_BF16_ROWS) {
         const int64_t end = bf16_min(item->rows, begin + FV_GEMM_BF16_ROWS);
+        bf16_add_row_sums(j, item, begin, end - begin);
         bf16_pack_a(j, item, begin, end - begin, &t);
         for (int64_t row = begin; row < end; row += FV_GEMM_TILE_ROWS) {
             t.a = item->a_block + (row - begin) * item->depth;
@@ -260,9 +290,11 @@ static void bf16_items(const void *arg, int64_t begin, int64_t end, int thread)
                           .col = i / p->row_items * p->panels * FV_GEMM_PANEL};
         item.rows = bf16_min(p->rows, g->m - item.row);
         item.cols = bf16_min(p->panels * FV_GEMM_PANEL, g->n - item.col);
-        item.a_block = j->scratch + thread * (p->a_words + p->b_words + p->sum_floats);
+        item.a_block =
+            j->scratch + thread * (p->a_words + p->b_words + p->sum_floats + p->lane_floats);
         item.b_block = item.a_block + p->a_words;
         item.sums = (float *)(void *)(item.b_block + p->b_words);
+        item.lanes = item.sums + p->sum_floats;
         do {
             item.numbers = bf16_min(2 * p->depth, g->k - item.k);
             item.depth = (item.numbers + 1) / 2;
@@ -280,6 +312,7 @@ static void bf16_gemm(const fv_exec *exec, void *const *ptr, const void *args)
                   .b = ptr[2],
                   .bias = ptr[3],
                   .residual = ptr[4],
+                  .aux = ptr[5],
                   .scratch = exec->scratch};
     if (j.g->k == 0)
         j.a = j.b = j.c; /* never read, and may be NULL, to which no offset may be added */
