@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fovea/context.h"
+#include "model.h"
 #include "output.h"
 
 static const cli_option options[] = {
@@ -22,6 +23,7 @@ static const cli_option options[] = {
      .default_value = "auto",
      .metavar = "LEVEL",
      .help = "force a kernel level"},
+    CLI_DEVICE,
     {.name = "only",
      .type = CLI_STRING,
      .metavar = "TEXT",
@@ -58,13 +60,26 @@ static const cli_option options[] = {
 static const struct suite {
     const char *name;
     int (*run)(bench_run *run);
+    bool any_device; /* it runs a model; the others measure the CPU's kernels */
 } suites[] = {
-    {"peak", bench_peak},           {"gemm", bench_gemm},
-    {"attention", bench_attention}, {"ops", bench_ops},
-    {"compare", bench_compare},     {"seq2seq", bench_seq2seq},
-    {"tokenizer", bench_tokenizer}, {"model", bench_model},
-    {"shared", bench_shared},
+    {.name = "peak", .run = bench_peak},
+    {.name = "gemm", .run = bench_gemm},
+    {.name = "attention", .run = bench_attention},
+    {.name = "ops", .run = bench_ops},
+    {.name = "compare", .run = bench_compare},
+    {.name = "seq2seq", .run = bench_seq2seq, .any_device = true},
+    {.name = "tokenizer", .run = bench_tokenizer},
+    {.name = "model", .run = bench_model, .any_device = true},
+    {.name = "shared", .run = bench_shared},
 };
+
+static const struct suite *suite_named(const char *name)
+{
+    int i = 0;
+    while (strcmp(suites[i].name, name) != 0) /* one of the choices */
+        i++;
+    return &suites[i];
+}
 
 static fv_simd level_named(const char *name)
 {
@@ -100,14 +115,19 @@ static int run(const cli_call *call)
                   fv_simd_name(bench.level), fv_simd_name(cpu.best));
         return CLI_MISSING;
     }
+    const int absent = cli_device(call, &bench.device);
+    if (absent) return absent;
+    const struct suite *suite = suite_named(bench.suite);
+    if (bench.device != FV_DEVICE_CPU && !suite->any_device) {
+        cli_error("bench: --device is for model and seq2seq: %s measures the CPU", suite->name);
+        return CLI_USAGE;
+    }
     if (bench.quick) {
         bench.slot_seconds = 0.002;
         bench.rounds = 5;
         bench.tries = 2;
     }
-    int code = CLI_FAILED;
-    for (int i = 0; i < CLI_COUNT(suites); i++)
-        if (strcmp(suites[i].name, bench.suite) == 0) code = suites[i].run(&bench);
+    const int code = suite->run(&bench);
     bench_buffers_free(&bench);
     if (bench.missing_memory) {
         cli_error("bench: not enough memory for arrays larger than the caches");

@@ -52,6 +52,7 @@ typedef struct bench_run {
     bool types;     /* --types: attention in each element type, interleaved, instead of the table */
     int threads;    /* maximum: --threads, else all CPUs */
     bool threads_given; /* measure with that number only, not also with one */
+    fv_device_kind device;
     fv_simd level;      /* never AUTO: --level, else the best */
     const char *only;   /* --only: comma-separated texts that a row's name must contain, or NULL */
     const char *output; /* --output: a file for a plot, a folder for the work, or NULL */

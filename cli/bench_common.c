@@ -48,6 +48,7 @@ int bench_context(const bench_run *run, int threads, fv_ctx **out)
     fv_ctx_config_init(&config, sizeof config);
     config.threads = threads;
     config.simd = run->level;
+    config.device = run->device;
     const fv_status status = fv_ctx_create(&config, out);
     if (status == FV_OK) return CLI_DONE;
     cli_error("bench: cannot create a context: %s", fv_status_name(status));

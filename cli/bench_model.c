@@ -316,7 +316,10 @@ static void call_cold(void *arg)
     fv_model *model = NULL;
     const int64_t *list = outer->tokens[0], n = PROMPT;
     const fv_sequences prompt = {.count = 1, .tokens = &list, .length = &n};
-    fv_status status = fv_ctx_create(NULL, &b.ctx);
+    fv_ctx_config config;
+    fv_ctx_config_init(&config, sizeof config);
+    config.device = fv_ctx_device(outer->ctx);
+    fv_status status = fv_ctx_create(&config, &b.ctx);
     if (status == FV_OK) fv_ctx_set_verify(b.ctx, !outer->unverified);
     if (status == FV_OK) status = fv_model_open(b.ctx, b.folder, &model);
     if (status == FV_OK) status = fv_transformer_pack(fv_model_transformer(model), FV_WEIGHT_F32);

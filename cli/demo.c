@@ -224,6 +224,7 @@ static const cli_option options[] = {
      .help = "training steps"},
     CLI_FORCE,
     CLI_THREADS,
+    CLI_DEVICE,
     {.name = "seed",
      .type = CLI_INT,
      .default_value = "1",

@@ -313,6 +313,7 @@ static const cli_option options[] = {
     {.name = "json", .type = CLI_FLAG, .help = "print one JSON object per model"},
     CLI_WEIGHTS,
     CLI_THREADS,
+    CLI_DEVICE,
     CLI_MEMORY,
 };
 

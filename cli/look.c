@@ -218,6 +218,7 @@ static const cli_option options[] = {
     CLI_IDS,
     CLI_WEIGHTS,
     CLI_THREADS,
+    CLI_DEVICE,
     CLI_MEMORY,
 };
 

@@ -1,9 +1,25 @@
 #include "model.h"
 
+#include <string.h>
+
 #include "fovea/file.h"
 #include "heatmap.h"
 #include "memory.h"
 #include "output.h"
+
+int cli_device(const cli_call *call, fv_device_kind *out)
+{
+    const char *name = cli_text(call, "device");
+    int kind = FV_DEVICE_CPU;
+    while (fv_device_name((fv_device_kind)kind) &&
+           strcmp(fv_device_name((fv_device_kind)kind), name) != 0)
+        kind++;
+    const char *absence = fv_device_absence((fv_device_kind)kind);
+    *out = (fv_device_kind)kind;
+    if (!absence) return CLI_DONE;
+    cli_error("%s: --device %s: %s", call->verb->name, name, absence);
+    return CLI_MISSING;
+}
 
 fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code)
 {
@@ -11,6 +27,8 @@ fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code)
     cli_config_init(&cfg);
     cfg.threads = (int)cli_int(call, "threads");
     cfg.seed = seed;
+    *code = cli_device(call, &cfg.device);
+    if (*code != CLI_DONE) return NULL;
     fv_ctx *ctx = NULL;
     const fv_status status = fv_ctx_create(&cfg, &ctx);
     if (status == FV_OK) return ctx;

@@ -16,6 +16,10 @@
 /* Opens a model's folder as --mmap and --no-verify ask for. */
 fv_status cli_open_model(fv_ctx *ctx, const cli_call *call, const char *folder, fv_model **out);
 
+/* The device of --device. An absent one is an error that names the reason. Returns the exit code.
+ */
+FV_MUST_USE int cli_device(const cli_call *call, fv_device_kind *out);
+
 /* A context that Ctrl-C cancels. NULL: the error is already printed, *code is the exit code. */
 fv_ctx *cli_context(const cli_call *call, uint64_t seed, int *code);
 

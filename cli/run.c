@@ -289,6 +289,7 @@ static const cli_option options[] = {
              "without a head its last states"},
     CLI_WEIGHTS,
     CLI_THREADS,
+    CLI_DEVICE,
     CLI_MEMORY,
 };
 

@@ -13,6 +13,14 @@
         .max = 64, .metavar = "N", .help = "threads; 0: one per CPU"                               \
     }
 
+/* Read by cli_device. */
+#define CLI_DEVICE                                                                                 \
+    {                                                                                              \
+        .name = "device", .type = CLI_CHOICE, .choices = "cpu|guarded|cuda",                       \
+        .default_value = "cpu", .metavar = "DEVICE",                                               \
+        .help = "what computes; guarded: the CPU with the restrictions of a GPU, for tests"        \
+    }
+
 /* Where texts come from, unless they follow the model on the command line. */
 #define CLI_TEXTS                                                                                  \
     {.name = "file",                                                                               \

@@ -139,6 +139,9 @@ static int run(const cli_call *call)
                            ? cli_path(folder, "%s", cli_text(call, "output"))
                            : default_folder(folder, name, cli_flag(call, "small"));
     if (!named) return CLI_USAGE;
+    fv_device_kind device; /* --new writes files before there is a context */
+    const int code = cli_device(call, &device);
+    if (code != CLI_DONE) return code;
     if (cli_flag(call, "new")) return run_new(call, folder);
     return cli_is_data_file(call->words[0]) ? CLI_USAGE : run_recipe(call, folder);
 }
@@ -188,6 +191,7 @@ static const cli_option options[] = {
              "steps; write nothing"},
     CLI_FORCE,
     CLI_THREADS,
+    CLI_DEVICE,
     CLI_MEMORY,
     {.name = "quiet", .letter = 'q', .type = CLI_FLAG, .help = "no progress"},
 };

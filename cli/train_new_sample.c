@@ -71,14 +71,17 @@ void cli_train_new_done(fv_ctx *ctx, const cli_call *train, const fv_recipe *rec
                         const char *folder)
 {
     const char *task = fv_recipe_text(recipe, "train.task"), *threads = cli_text(train, "threads");
+    const char *device = cli_text(train, "device");
     const bool language = strcmp(task, "language") == 0;
     char text[TEXT_BYTES], picture[CLI_PATH_BYTES];
     if (sample_text(ctx, recipe, text) && cli_path(picture, "%s/" CLI_NEW_PICTURE, folder)) {
-        const char *const run[] = {folder, "-t", threads, "-p", text, "-n", "40"};
-        const char *const look[] = {folder, "-t", threads, "-p", text, "-o", picture};
+        const char *const run[] = {folder, "-t", threads, "--device", device,
+                                   "-p",   text, "-n",    "40"};
+        const char *const look[] = {folder, "-t", threads, "--device", device,
+                                    "-p",   text, "-o",    picture};
         cli_note("for example, the model's answer to \"%s\":", text);
-        run_verb("run", language ? 7 : 5, run);
-        run_verb("look", 7, look);
+        run_verb("run", language ? 9 : 7, run);
+        run_verb("look", 9, look);
     }
     /* As an example, only a text that a shell takes as it is. */
     if (!text[0] || strpbrk(text, "\"\\$`!")) cli_format(text, sizeof text, "your text");

@@ -6,6 +6,7 @@
 
 #include "fovea/autograd.h"
 #include "fovea/optim.h"
+#include "kernels/elementwise.h"
 #include "kernels/optim.h"
 #include "support/failing.h"
 #include "support/opcase.h"
@@ -54,6 +55,48 @@ static void the_wall_holds(void)
     CHECK_EQ(signal_of(poke), SIGSEGV);
     fv_ctx *ctx = op_context(FV_SIMD_AUTO, 1, FV_DEVICE_GUARDED);
     CHECK(fv_tensor_data(fv_full(ctx, FV_F32, 0, NULL, 1.0)) == NULL);
+    fv_ctx_destroy(&ctx);
+}
+
+/* What a device can be asked, and that its answers are those that tensors get. */
+static void traits_are_true(void)
+{
+    for (int kind = FV_DEVICE_CPU; kind <= FV_DEVICE_GUARDED; kind++) {
+        fv_ctx *ctx = op_context(FV_SIMD_AUTO, 1, (fv_device_kind)kind);
+        const fv_device_ops *ops = ctx->device->ops;
+        CHECK_STR(ops->name, fv_device_name((fv_device_kind)kind));
+        CHECK_EQ(ops->traits.host_readable, kind == FV_DEVICE_CPU);
+        CHECK(ops->traits.bits_like_cpu); /* tests/test_bits.c */
+        CHECK(!ops->traits.wants_bf16);
+        for (int form = 0; form < FV_WEIGHT_FORM_COUNT; form++) {
+            const size_t bytes = ops->packed_bytes(ctx->device, (fv_weight_form)form, 19, 37);
+            CHECK_EQ(bytes % 64, 0);
+            fv_tensor *w = fv_full(ctx, FV_F32, 2, (int64_t[]){37, 19}, 1.0);
+            CHECK_OK(ctx, fv_linear_pack_in_place(ctx, w, (fv_weight_form)form));
+            CHECK_EQ((size_t)w->packed->count * sizeof(float), bytes);
+        }
+        CHECK_EQ(ops->packed_bytes(ctx->device, FV_WEIGHT_F32, INT64_MAX, 8), SIZE_MAX);
+        fv_ctx_destroy(&ctx);
+    }
+}
+
+/* Copies and fills carry the type they write; one that is launched as another type is refused. */
+static void types_of_launches_are_checked(void)
+{
+    fv_ctx *ctx = op_context(FV_SIMD_AUTO, 1, FV_DEVICE_GUARDED);
+    fv_device *dev = ctx->device;
+    fv_tensor *t = fv_full(ctx, FV_I32, 1, (int64_t[]){4}, 3.0);
+    fv_elementwise_args args = {
+        .to = FV_I32, .from = FV_I32, .rank = 1, .shape = {4}, .stride = {{1}, {1}}};
+    void *ptr[2] = {t->data, t->data};
+    CHECK_EQ(dev->ops->launch(dev, FV_KERNEL_COPY, FV_F32, ptr, &args, sizeof args),
+             FV_ERR_INTERNAL);
+    CHECK(strstr(fv_ctx_message(ctx), "copy: launched as f32 for a tensor of i32"));
+    CHECK_EQ(dev->ops->launch(dev, FV_KERNEL_FILL, FV_F32, ptr, &args, sizeof args),
+             FV_ERR_INTERNAL);
+    CHECK_EQ(dev->ops->launch(dev, FV_KERNEL_COPY, FV_I32, ptr, &args, sizeof args), FV_OK);
+    CHECK_EQ(dev->ops->launch(dev, FV_KERNEL_FILL, FV_I32, ptr, &args, sizeof args), FV_OK);
+    CHECK_OK(ctx, dev->ops->sync(dev));
     fv_ctx_destroy(&ctx);
 }
 
@@ -215,6 +258,8 @@ TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(the_wall_holds);
+    RUN(traits_are_true);
+    RUN(types_of_launches_are_checked);
     RUN(host_pointers_are_refused);
     RUN(launches_are_late);
     RUN(the_byte_cap_holds);

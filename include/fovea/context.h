@@ -199,7 +199,20 @@ typedef void (*fv_log_fn)(void *user, fv_log_level level, const char *text);
 typedef enum fv_device_kind {
     FV_DEVICE_CPU,
     FV_DEVICE_GUARDED, /* the CPU behind a GPU-like wall: unreadable pointers, late launches */
+    FV_DEVICE_CUDA,    /* an NVIDIA GPU; no build has it yet */
 } fv_device_kind;
+
+/*
+ * Names of devices, and which of them a context can be made for:
+ *
+ *     const char *why = fv_device_absence(FV_DEVICE_CUDA);
+ *     if (why) printf("%s: %s\n", fv_device_name(FV_DEVICE_CUDA), why);
+ *
+ * fv_device_name returns "cpu", "guarded", "cuda", or NULL for any other number.
+ * fv_device_absence returns NULL if the device is here, else the reason why it is not.
+ */
+FV_API const char *fv_device_name(fv_device_kind kind);
+FV_API const char *fv_device_absence(fv_device_kind kind);
 
 /* Kernel levels, each needing the ones before it; every architecture numbers its own from SCALAR
  * on. AUTO picks the best the CPU and OS allow. */
@@ -233,7 +246,8 @@ FV_API void fv_ctx_config_init(fv_ctx_config *cfg, size_t struct_size);
 
 /*
  * Makes a context. cfg may be NULL for the defaults. *out is untouched on failure.
- * Fails: ARGUMENT (bad config), MEMORY, UNSUPPORTED (level or device not here).
+ * Fails: ARGUMENT (bad config), MEMORY, UNSUPPORTED (level or device not here; the log gets the
+ * reason of fv_device_absence).
  */
 FV_API FV_MUST_USE fv_status fv_ctx_create(const fv_ctx_config *cfg, fv_ctx **out);
 

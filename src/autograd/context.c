@@ -47,6 +47,10 @@ static fv_status make_device(fv_ctx *ctx)
         return fv_cpu_device_create(ctx, &ctx->device);
     case FV_DEVICE_GUARDED:
         return fv_guarded_device_create(ctx, &ctx->device);
+    case FV_DEVICE_CUDA:
+        fv_report(ctx, FV_LOG_ERROR, "device %s: %s", fv_device_name(FV_DEVICE_CUDA),
+                  fv_device_absence(FV_DEVICE_CUDA));
+        return FV_ERR_UNSUPPORTED;
     }
     return FV_ERR_ARGUMENT;
 }

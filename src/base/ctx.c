@@ -72,6 +72,18 @@ fv_status fv_ctx_take_error(fv_ctx *ctx)
 
 int fv_ctx_threads(const fv_ctx *ctx) { return fv_pool_threads(ctx->pool); }
 fv_simd fv_ctx_simd(const fv_ctx *ctx) { return ctx->simd; }
+const char *fv_device_name(fv_device_kind kind)
+{
+    static const char *const names[] = {"cpu", "guarded", "cuda"};
+    return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : NULL;
+}
+
+const char *fv_device_absence(fv_device_kind kind)
+{
+    if (!fv_device_name(kind)) return "there is no such device";
+    return kind == FV_DEVICE_CUDA ? "this build has no CUDA back end" : NULL;
+}
+
 fv_device_kind fv_ctx_device(const fv_ctx *ctx) { return ctx->device_kind; }
 
 void fv_ctx_memory(const fv_ctx *ctx, fv_memory_stats *out) { *out = ctx->mem.stats; }

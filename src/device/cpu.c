@@ -55,12 +55,13 @@ static void cpu_destroy(fv_device *dev)
 
 static const fv_device_ops cpu_ops = {
     .name = "cpu",
-    .host_readable = true,
+    .traits = {.host_readable = true, .bits_like_cpu = true},
     .alloc = cpu_alloc,
     .free = cpu_free,
     .write = cpu_copy,
     .read = cpu_copy,
     .supports = cpu_supports,
+    .packed_bytes = fv_engine_packed_bytes,
     .launch = cpu_launch,
     .sync = cpu_sync,
     .destroy = cpu_destroy,

@@ -11,13 +11,27 @@
 #define FV_DEVICE_DEVICE_H
 
 #include "base/ctx.h"
+#include "fovea/kernels.h"
 #include "kernels/kernel.h"
 
 typedef struct fv_device fv_device;
 
+/*
+ * What callers ask before they choose how to compute:
+ *
+ *     if (!ctx->device->ops->traits.host_readable) return copy_to_host(t);
+ *
+ * Which kernels a device has, fused ones included, is the business of supports().
+ */
+typedef struct fv_device_traits {
+    bool host_readable; /* its addresses are readable by the host */
+    bool wants_bf16;    /* bf16 storage is faster than f32 wherever a setting allows either */
+    bool bits_like_cpu; /* every kernel has the bits of the CPU device; tests compare them */
+} fv_device_traits;
+
 typedef struct fv_device_ops {
     const char *name;
-    bool host_readable; /* its addresses are readable by the host */
+    fv_device_traits traits;
 
     /* Uninitialised, 64-byte aligned device memory; NULL if out of memory. */
     void *(*alloc)(fv_device *dev, size_t bytes);
@@ -31,7 +45,12 @@ typedef struct fv_device_ops {
     /* Whether the device has this kernel for this element type. */
     bool (*supports)(const fv_device *dev, fv_kernel_id kernel, fv_dtype dtype);
 
-    /* Queues a kernel. `args` is copied where it must outlive the call. */
+    /* Bytes that PACK writes for a weight of k x n in this form (kernels/weights.h), a multiple of
+     * 64; SIZE_MAX: too large. */
+    size_t (*packed_bytes)(const fv_device *dev, fv_weight_form form, int64_t k, int64_t n);
+
+    /* Queues a kernel. `dtype` is that of the real data (kernels.def). `args` is copied where it
+     * must outlive the call. */
     fv_status (*launch)(fv_device *dev, fv_kernel_id kernel, fv_dtype dtype, void *const *ptr,
                         const void *args, size_t args_bytes);
     /* Waits for all work; reports the first fault since the last wait. */

@@ -21,6 +21,12 @@ void fv_engine_destroy(fv_engine *engine)
     fv_mem_free(&engine->ctx->mem, engine->exec.scratch, engine->scratch_bytes);
 }
 
+size_t fv_engine_packed_bytes(const fv_device *dev, fv_weight_form form, int64_t k, int64_t n)
+{
+    (void)dev; /* the same panels at every SIMD level */
+    return fv_gemm_packed_bytes(k, n, form);
+}
+
 /* Enough for the level's own kernel and for the reference, whichever the dtype selects. */
 static size_t scratch_of(const fv_engine *engine, fv_kernel_id kernel, const void *args)
 {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "device/engine.h"
+#include "kernels/elementwise.h"
 
 enum {
     QUEUE_LENGTH = 512,
@@ -215,6 +216,16 @@ static bool guarded_supports(const fv_device *dev, fv_kernel_id kernel, fv_dtype
     return fv_engine_supports(&((const guarded_device *)dev)->engine, kernel, dtype);
 }
 
+/* A copy or fill says the type it writes twice; a device may convert by either. */
+static fv_status check_dtype(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype, const void *args)
+{
+    if (kernel != FV_KERNEL_COPY && kernel != FV_KERNEL_FILL) return FV_OK;
+    const fv_dtype to = ((const fv_elementwise_args *)args)->to;
+    FV_RETURN_IF(to != dtype, ctx, FV_ERR_INTERNAL, "%s: launched as %s for a tensor of %s",
+                 fv_kernel_infos[kernel].name, fv_dtype_name(dtype), fv_dtype_name(to));
+    return FV_OK;
+}
+
 static fv_status guarded_launch(fv_device *dev, fv_kernel_id kernel, fv_dtype dtype,
                                 void *const *ptr, const void *args, size_t args_bytes)
 {
@@ -223,6 +234,7 @@ static fv_status guarded_launch(fv_device *dev, fv_kernel_id kernel, fv_dtype dt
     const char *name = fv_kernel_infos[kernel].name;
     FV_RETURN_IF(args_bytes > ARGS_BYTES, ctx, FV_ERR_INTERNAL, "%s: %zu bytes of arguments", name,
                  args_bytes);
+    FV_TRY(check_dtype(ctx, kernel, dtype, args));
     item *it = next_item(g);
     for (int i = 0; i < fv_kernel_infos[kernel].pointers; i++) {
         it->ptr[i] = NULL;
@@ -276,12 +288,13 @@ static void guarded_destroy(fv_device *dev)
 
 static const fv_device_ops guarded_ops = {
     .name = "guarded",
-    .host_readable = false,
+    .traits = {.bits_like_cpu = true},
     .alloc = guarded_alloc,
     .free = guarded_free,
     .write = guarded_write,
     .read = guarded_read,
     .supports = guarded_supports,
+    .packed_bytes = fv_engine_packed_bytes,
     .launch = guarded_launch,
     .sync = guarded_sync,
     .destroy = guarded_destroy,

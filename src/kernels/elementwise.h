@@ -18,7 +18,7 @@ typedef struct fv_elementwise_args {
     int64_t shape[FV_MAX_RANK];
     int64_t stride[4][FV_MAX_RANK]; /* in pointer order */
     double alpha, beta;             /* op parameters; FILL's value is alpha */
-    fv_dtype to, from;              /* COPY and FILL */
+    fv_dtype to, from;              /* COPY and FILL; `to` is the launch's dtype */
 } fv_elementwise_args;
 
 /*

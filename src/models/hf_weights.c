@@ -225,7 +225,7 @@ fv_status fv_hf_fit(fv_ctx *ctx, const fv_safetensors *file, fv_transformer_conf
 static fv_tensor *in_place(fv_ctx *ctx, fv_safetensors *file, const fv_file_entry *entry)
 {
     const void *data = NULL;
-    if (entry->dtype != FV_F32 || !ctx->device->ops->host_readable) return NULL;
+    if (entry->dtype != FV_F32 || !ctx->device->ops->traits.host_readable) return NULL;
     if (fv_safetensors_view(file, entry, &data) != FV_OK) return NULL;
     if ((uintptr_t)data % _Alignof(float) != 0) return NULL;
     return fv_wrap(ctx, FV_F32, entry->rank, entry->shape, NULL, (void *)(uintptr_t)data);

@@ -405,6 +405,7 @@ static fv_status set_rotary(fv_transformer *m)
 
 static fv_status build(fv_transformer *m)
 {
+    FV_TRY(fv_position_tables_create(m));
     FV_TRY(set_rotary(m));
     FV_TRY(create_stack(m, true));
     FV_TRY(create_stack(m, false));
@@ -447,6 +448,7 @@ void fv_transformer_destroy(fv_transformer **model)
 {
     fv_transformer *m = *model;
     if (!m) return;
+    fv_position_tables_destroy(m);
     free_blocks(m->ctx, &m->encoder);
     free_blocks(m->ctx, &m->decoder);
     if (m->factors) fv_mem_free(&m->ctx->mem, m->factors, 2 * m->factor_count * sizeof *m->factors);

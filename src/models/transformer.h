@@ -5,6 +5,7 @@
  *     transformer.c           checks, parameters
  *     transformer_names.c     parameter names of each family
  *     transformer_rows.c      tokens and positions, varlen or padded
+ *     transformer_tables.c    tables of positions, made once per model
  *     transformer_angles.c    rotary tables of the rows
  *     transformer_run.c       forward passes and capture
  *     transformer_heads.c     heads on top of the last states
@@ -66,6 +67,18 @@ typedef struct fv_side {
     fv_side_call *calls; /* two per layer */
 } fv_side;
 
+/* Tables of positions that a model makes when it first needs them. */
+typedef enum fv_position_table {
+    FV_TABLE_SINUSOID,    /* [positions, width] */
+    FV_TABLE_ROTARY,      /* [positions, 2, pairs]; of sequences that fit the original context */
+    FV_TABLE_ROTARY_LONG, /* longrope, of longer sequences */
+    FV_TABLE_COUNT
+} fv_position_table;
+
+typedef struct fv_position_tables {
+    fv_tensor *table[FV_TABLE_COUNT]; /* NULL: not needed so far */
+} fv_position_tables;
+
 struct fv_transformer {
     fv_ctx *ctx;
     fv_params *params;
@@ -77,6 +90,7 @@ struct fv_transformer {
     fv_norm_layer words_norm;
     double *factors; /* of longrope: short, then long, factor_count each; or NULL */
     size_t factor_count;
+    fv_position_tables *tables;
 };
 
 /* ---- what follows from settings (transformer.c) ------------------------------------- */
@@ -89,6 +103,23 @@ bool fv_has_distance_vectors(const fv_transformer_config *c);
 bool fv_is_full_layer(const fv_transformer_config *c, int64_t layer);
 /* Tokens that a sequence may have. */
 int64_t fv_context_of(const fv_transformer_config *c);
+
+/* ---- tables of positions (transformer_tables.c) ------------------------------------- */
+
+/*
+ * Rows first .. first + n of a table, contiguous, without a copy:
+ *
+ *     fv_tensor *rows = fv_position_rows(ctx, m, FV_TABLE_SINUSOID, FV_F32, 7, 1);  // [1, width]
+ *
+ * The table is made on the first call and grows by doubling, up to the model's context. The result
+ * is of the innermost scope. Poisons: MEMORY, LIMIT.
+ */
+fv_tensor *fv_position_rows(fv_ctx *ctx, const fv_transformer *m, fv_position_table which,
+                            fv_dtype dtype, int64_t first, int64_t n);
+/* The rotary settings of every layer. */
+const fv_rotary_config *fv_transformer_rotary(const fv_transformer *m);
+fv_status fv_position_tables_create(fv_transformer *m);
+void fv_position_tables_destroy(fv_transformer *m);
 
 /* ---- rows (transformer_rows.c) ------------------------------------------------------ */
 

@@ -51,16 +51,38 @@ static fv_tensor *angles_by_length(fv_ctx *ctx, const fv_rotary_config *rotary, 
     return table;
 }
 
+/*
+ * The table that has the angles of all rows, if one has. Scalings that depend on the length agree
+ * up to the original context; beyond it longrope has a second table, and dynamic scaling has other
+ * angles for every length.
+ */
+static bool find_table(const fv_rotary_config *rotary, const fv_token_rows *rows, int64_t longest,
+                       fv_position_table *which)
+{
+    const bool fits = !fv_rotary_depends_on_length(rotary) || (double)longest <= rotary->original;
+    const bool one_length = !rows->positions;
+    *which = fits ? FV_TABLE_ROTARY : FV_TABLE_ROTARY_LONG;
+    return fits || (one_length && rotary->scaling == FV_ROTARY_SCALING_LONGROPE);
+}
+
 fv_tensor *fv_side_angles(fv_ctx *ctx, const fv_transformer *m, const fv_token_rows *rows,
                           int64_t first, int64_t following)
 {
     if (m->cfg.positions != FV_POSITION_ROTARY || ctx->error != FV_OK) return NULL;
     const fv_side *s = m->decoder.layers ? &m->decoder : &m->encoder;
-    const fv_rotary_config *rotary = &s->blocks[0].self.cfg.rotary;
+    const fv_rotary_config *rotary = fv_transformer_rotary(m);
     const fv_dtype dtype = s->embedding->dtype;
-    if (fv_rotary_depends_on_length(rotary))
+    const int64_t n = rows->ids->shape[1], end = rows->positions ? rows->longest : first + n;
+    fv_position_table which;
+    if (!find_table(rotary, rows, end + following, &which))
         return angles_by_length(ctx, rotary, dtype, rows, first, following);
-    if (!rows->positions) return fv_rotary_table(ctx, dtype, rotary, first, rows->ids->shape[1]);
-    fv_tensor *table = fv_rotary_table(ctx, dtype, rotary, 0, rows->longest);
-    return fv_index_select(ctx, table, fv_reshape(ctx, rows->positions, 1, (int64_t[]){-1}), 1);
+    fv_tensor *table;
+    if (rows->positions) {
+        fv_tensor *position = fv_reshape(ctx, rows->positions, 1, (int64_t[]){-1});
+        table = fv_position_rows(ctx, m, which, dtype, 0, end);
+        table = fv_index_select(ctx, table, position, 0);
+    } else {
+        table = fv_position_rows(ctx, m, which, dtype, first, n);
+    }
+    return fv_contiguous(ctx, fv_transpose(ctx, table, 0, 1));
 }

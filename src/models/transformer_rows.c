@@ -179,12 +179,12 @@ static fv_tensor *rows_of_table(fv_ctx *ctx, const fv_transformer *m, fv_tensor 
         return fv_embedding(ctx, table, rows_without_pad(ctx, m, rows), offset - 1);
     if (!rows->positions) {
         if (table) return fv_positions_learned(ctx, table, first + offset, n);
-        return fv_sinusoid(ctx, dtype, first, n, m->cfg.width, 10000, m->cfg.sinusoid);
+        return fv_position_rows(ctx, m, FV_TABLE_SINUSOID, dtype, first, n);
     }
     fv_tensor *index = rows->positions;
     if (offset) index = fv_add(ctx, index, fv_scalar(ctx, FV_I64, (double)offset));
     if (!table)
-        table = fv_sinusoid(ctx, dtype, 0, rows->longest, m->cfg.width, 10000, m->cfg.sinusoid);
+        table = fv_position_rows(ctx, m, FV_TABLE_SINUSOID, dtype, 0, rows->longest);
     return fv_embedding(ctx, table, index, -1);
 }
 

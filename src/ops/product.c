@@ -77,7 +77,7 @@ void fv_product_mixed(fv_ctx *ctx, fv_dtype dtype, bool bf16, fv_matrix c, fv_ma
 
 fv_tensor *fv_product_pack(fv_ctx *ctx, fv_weight_form form, fv_matrix b)
 {
-    const size_t bytes = fv_gemm_packed_bytes(b.rows, b.cols, form);
+    const size_t bytes = ctx->device->ops->packed_bytes(ctx->device, form, b.rows, b.cols);
     if (ctx->error == FV_OK && bytes > INT64_MAX)
         fv_poison(ctx, FV_ERR_LIMIT, "weight too large to pack: [%lld, %lld]", (long long)b.rows,
                   (long long)b.cols);

@@ -88,14 +88,14 @@ void fv_launch_elementwise(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype,
 void fv_copy_into(fv_ctx *ctx, fv_tensor *dst, const fv_tensor *src)
 {
     fv_elementwise_args args = {.to = dst->dtype, .from = src->dtype};
-    fv_launch_elementwise(ctx, FV_KERNEL_COPY, FV_F32, &args, 2,
+    fv_launch_elementwise(ctx, FV_KERNEL_COPY, dst->dtype, &args, 2,
                           (fv_tensor *[]){dst, (fv_tensor *)(uintptr_t)src});
 }
 
 void fv_fill(fv_ctx *ctx, fv_tensor *t, double value)
 {
     fv_elementwise_args args = {.to = t->dtype, .alpha = value};
-    fv_launch_elementwise(ctx, FV_KERNEL_FILL, FV_F32, &args, 1, &t);
+    fv_launch_elementwise(ctx, FV_KERNEL_FILL, t->dtype, &args, 1, &t);
 }
 
 fv_tensor *fv_contiguous_raw(fv_ctx *ctx, fv_tensor *t)

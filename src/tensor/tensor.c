@@ -261,7 +261,7 @@ fv_tensor *fv_wrap(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape,
     if (ctx->error != FV_OK) return ctx->invalid;
     int64_t count = 0;
     size_t bytes = 0;
-    if (!ctx->device->ops->host_readable) {
+    if (!ctx->device->ops->traits.host_readable) {
         fv_poison(ctx, FV_ERR_UNSUPPORTED, "wrap: host memory cannot be used on device %s",
                   ctx->device->ops->name);
         return ctx->invalid;
@@ -330,5 +330,5 @@ bool fv_tensor_contiguous(const fv_tensor *t)
 void *fv_tensor_data(fv_tensor *t)
 {
     if (t->flags & (FV_TENSOR_INVALID | FV_TENSOR_RELEASED)) return NULL;
-    return t->ctx->device->ops->host_readable ? t->data : NULL;
+    return t->ctx->device->ops->traits.host_readable ? t->data : NULL;
 }
