@@ -24,7 +24,8 @@ static inline bool fv_engine_supports(const fv_engine *engine, fv_kernel_id kern
 }
 
 /* Allocates the scratch memory that the kernel needs. Call it on the context's thread. */
-fv_status fv_engine_prepare(fv_engine *engine, fv_kernel_id kernel, const void *args);
+fv_status fv_engine_prepare(fv_engine *engine, fv_kernel_id kernel, fv_dtype dtype,
+                            const void *args);
 
 /* Runs a prepared kernel. */
 static inline void fv_engine_run(fv_engine *engine, fv_kernel_id kernel, fv_dtype dtype,

@@ -89,5 +89,6 @@ const fv_op_desc fv_op_permute = {
     .params_bytes = sizeof(permute_params),
     .infer = infer,
     .backward = backward,
+    .bf16 = FV_BF16_MOVES,
     FV_CASES(cases),
 };

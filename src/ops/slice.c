@@ -137,5 +137,6 @@ const fv_op_desc fv_op_slice = {
     .params_bytes = sizeof(slice_params),
     .infer = infer,
     .backward = backward,
+    .bf16 = FV_BF16_MOVES,
     FV_CASES(cases),
 };

@@ -17,6 +17,8 @@ typedef struct fv_buffer {
     void *data;
     size_t bytes;
     unsigned version; /* incremented by writes and optimizer steps, not by ops */
+    void *bf16;       /* the rounded elements (tensor/bf16_copy.h), or NULL ... */
+    unsigned bf16_version; /* ... of this version */
 } fv_buffer;
 
 enum fv_tensor_flags {

@@ -4,6 +4,7 @@
 
 #include "base/config.h"
 #include "kernels/optim.h"
+#include "tensor/bf16_copy.h"
 #include "tensor/params.h"
 
 /* The state tensors of each kind, and the kernel that updates them. */
@@ -169,6 +170,7 @@ static void update_all(fv_optim *optim, fv_optim_args args)
         args.weight_decay = optim->cfg.decay_matrices && w->rank < 2 ? 0 : optim->cfg.weight_decay;
         fv_launch(optim->ctx, kinds[optim->cfg.kind].kernel, w->dtype, ptr, &args, sizeof args);
         w->buffer->version++;
+        fv_bf16_copy_refresh(optim->ctx, w);
     }
 }
 
