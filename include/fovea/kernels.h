@@ -37,7 +37,18 @@
  *     sum = fma(A(i,2p), B(2p,j), fma(A(i,2p+1), B(2p+1,j), sum))
  *
  * Its bits depend on the level only where a number below 2^-126 comes up: the instruction takes
- * those for 0.
+ * those for 0. Operands may also be bf16 in memory (`stored_bf16`; pass their addresses as those of
+ * floats): they are read as they are, and a C of bf16 is the float result, rounded once.
+ *
+ * Training needs more than C of a product, and `aux` gets it in the same pass: what an activation's
+ * derivative is computed from, or, beside the gradient dW = du^T x of a weight, that of the bias:
+ *
+ *     g.aux = FV_GEMM_AUX_ROW_SUMS;                        // A = du^T: aux[i] = sum over k of
+ * A(i,k) fv_gemm_exec exec = {.level = FV_SIMD_AUTO, .aux = db}; s = fv_gemm_run(&g, du, x, &exec,
+ * scratch, need, dw);
+ *
+ * Sums of rows put element k into lane k mod 16 and join the lanes as a tree (8, 4, 2, 1), so that
+ * they have the bits of fv_sum for every level and any number of threads.
  */
 #ifndef FOVEA_KERNELS_H
 #define FOVEA_KERNELS_H
@@ -68,6 +79,22 @@ typedef enum fv_weight_form {
     FV_WEIGHT_FORM_COUNT
 } fv_weight_form;
 
+/* What a product writes to `aux`. A matrix of C's size has C's strides. */
+typedef enum fv_gemm_aux {
+    FV_GEMM_AUX_NONE,
+    FV_GEMM_AUX_SUM,      /* A B + bias, before the activation; no accumulate */
+    FV_GEMM_AUX_ACT,      /* act(A B + bias), before the residual; no accumulate */
+    FV_GEMM_AUX_ROW_SUMS, /* m entries: the sum of each row of A; no batch, n > 0 */
+    FV_GEMM_AUX_COUNT
+} fv_gemm_aux;
+
+/* Operands that are bf16 in memory, as uint16_t, rather than floats. */
+enum {
+    FV_GEMM_STORED_A = 1,
+    FV_GEMM_STORED_B = 2,
+    FV_GEMM_STORED_C = 4 /* with the residual, and an aux of C's size */
+};
+
 enum { FV_GEMM_BATCH_RANK = 6 };
 
 typedef struct fv_gemm {
@@ -87,6 +114,8 @@ typedef struct fv_gemm {
     int b_packed;          /* B is the result of fv_gemm_pack; batch strides count packed floats */
     fv_weight_form b_form; /* of a packed B; but for F32: no batch, no accumulate */
     int bf16;              /* A and B are rounded to bf16; no batch, no packed B */
+    fv_gemm_aux aux;       /* what exec->aux gets; ROW_SUMS are of A before rounding */
+    unsigned stored_bf16;  /* with bf16: FV_GEMM_STORED_A and the like, of what is bf16 in memory */
 } fv_gemm;
 
 typedef struct fv_gemm_exec {
@@ -94,14 +123,15 @@ typedef struct fv_gemm_exec {
     fv_pool *pool;         /* NULL: the calling thread */
     const float *bias;     /* n entries or NULL */
     const float *residual; /* like C, or NULL */
+    float *aux;            /* what g->aux says; NULL only without it */
 } fv_gemm_exec;
 
 /* Scratch bytes for fv_gemm_run with that many threads. SIZE_MAX if the sizes overflow. */
 FV_API size_t fv_gemm_scratch(const fv_gemm *g, int threads);
 
 /* b: floats, or packed weights of any form. exec may be NULL. Fails: ARGUMENT (negative size, wrong
- * strides, scratch too small, bias with accumulate), UNSUPPORTED (level). C must not overlap A, B
- * or the bias; residual may be C. */
+ * strides, scratch too small, bias with accumulate, aux without a kind or the reverse), UNSUPPORTED
+ * (level). C and aux must not overlap each other, A, B or the bias; residual may be C. */
 FV_API FV_MUST_USE fv_status fv_gemm_run(const fv_gemm *g, const float *a, const void *b,
                                          const fv_gemm_exec *exec, void *scratch,
                                          size_t scratch_bytes, float *c);

@@ -162,8 +162,9 @@ void fv_back_send_product_mixed(fv_op_back *back, int i, bool bf16, fv_matrix a,
     bool accumulate;
     fv_tensor *dest = fv_back_dest(back, i, &accumulate);
     if (back->ctx->error != FV_OK) return;
-    fv_product_mixed(back->ctx, dest->dtype, bf16, fv_matrix_at(dest->data, a.rows, b.cols), a, b,
-                     accumulate);
+    fv_matrix c = fv_matrix_at(dest->data, a.rows, b.cols);
+    c.bf16 = dest->dtype == FV_BF16;
+    fv_product_mixed(back->ctx, dest->dtype, bf16, c, a, b, accumulate);
     fv_back_commit(back, i, dest, accumulate);
 }
 
@@ -176,17 +177,49 @@ void fv_leaf_add_product(fv_ctx *ctx, fv_tensor *leaf, fv_matrix a, fv_matrix b)
     if (!in_place) deliver(ctx, &(fv_edge){.leaf = leaf}, dest);
 }
 
-void fv_back_send_outer(fv_op_back *back, int i, bool bf16, fv_tensor *du, fv_tensor *x)
+/* Whether du^T x for leaf i is deferred (pending.c). */
+static bool defer_outer(fv_op_back *back, int i, bool bf16, fv_tensor *du, fv_tensor *x)
 {
-    fv_ctx *ctx = back->ctx;
     fv_tensor *leaf = back->node->edge[i].leaf;
-    if (ctx->error != FV_OK || !fv_back_wants(back, i)) return;
 #ifdef FV_TEST_HOOKS
     if (is_sabotaged(back, i)) leaf = NULL;
 #endif
-    if (leaf && !bf16 && fv_pending_add(ctx, leaf, du, x)) return;
-    const fv_matrix a = fv_matrix_of(ctx, &du), b = fv_matrix_of(ctx, &x);
-    if (ctx->error == FV_OK) fv_back_send_product_mixed(back, i, bf16, fv_matrix_transpose(a), b);
+    return leaf && !bf16 && fv_pending_add(back->ctx, leaf, du, x);
+}
+
+/* Sends du^T x to input i; sums, if not NULL, gets the sums of du's rows. */
+static void send_outer_product(fv_op_back *back, int i, bool bf16, fv_matrix du, fv_matrix x,
+                               fv_tensor *sums)
+{
+    bool accumulate;
+    fv_tensor *dest = fv_back_dest(back, i, &accumulate);
+    if (back->ctx->error != FV_OK) return;
+    const fv_matrix c = fv_matrix_at(dest->data, du.cols, x.cols);
+    fv_gemm gemm = fv_product_gemm(c, fv_matrix_transpose(du), x);
+    gemm.accumulate = accumulate;
+    gemm.bf16 = bf16 && dest->dtype == FV_F32;
+    gemm.aux = sums ? FV_GEMM_AUX_ROW_SUMS : FV_GEMM_AUX_NONE;
+    fv_product_launch(back->ctx, dest->dtype, &gemm,
+                      (void *[6]){c.data, du.data, x.data, NULL, NULL, sums ? sums->data : NULL});
+    fv_back_commit(back, i, dest, accumulate);
+}
+
+void fv_back_send_outer(fv_op_back *back, int i, int bias, bool bf16, fv_tensor *du, fv_tensor *x)
+{
+    fv_ctx *ctx = back->ctx;
+    const bool wants_product = fv_back_wants(back, i);
+    if (ctx->error != FV_OK) return;
+    const bool launches = wants_product && !defer_outer(back, i, bf16, du, x);
+    fv_tensor *sums = bias >= 0 ? fv_back_new(back, bias) : NULL;
+    const fv_matrix a = fv_matrix_of(ctx, &du);
+    /* Without columns of x there is no product to launch. */
+    const bool together = sums && launches && fv_back_shape(back, i)[1] > 0;
+    if (launches) {
+        const fv_matrix b = fv_matrix_of(ctx, &x);
+        if (ctx->error == FV_OK) send_outer_product(back, i, bf16, a, b, together ? sums : NULL);
+    }
+    if (sums && !together) fv_column_sum(ctx, sums->dtype, sums->data, a);
+    if (sums) fv_back_send(back, bias, sums);
 }
 
 void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g)

@@ -3,7 +3,7 @@
 #include "kernels/half.h"
 #include "kernels/walk.h"
 
-enum { STAGE = 1024, POINTERS = 4 };
+enum { STAGE = 512, POINTERS = 4 };
 
 /* A row function gets the arguments of its launch; these are followed by the kernel to run. */
 typedef struct staged_args {

@@ -42,16 +42,34 @@ static bool batch_is_valid(const fv_gemm *g)
     return product == g->batch;
 }
 
+static bool aux_is_valid(const fv_gemm *g)
+{
+    switch (g->aux) {
+    case FV_GEMM_AUX_NONE:
+        return true;
+    case FV_GEMM_AUX_SUM:
+    case FV_GEMM_AUX_ACT:
+        return !g->accumulate;
+    case FV_GEMM_AUX_ROW_SUMS:
+        return g->batch_rank == 0 && (g->n > 0 || g->m == 0);
+    default:
+        return false;
+    }
+}
+
 fv_status fv_gemm_check(const fv_gemm *g)
 {
     if (g->m < 0 || g->n < 0 || g->k < 0 || !batch_is_valid(g)) return FV_ERR_ARGUMENT;
     if (g->act < FV_ACT_NONE || g->act >= FV_ACT_COUNT) return FV_ERR_ARGUMENT;
     if (g->accumulate && g->act != FV_ACT_NONE) return FV_ERR_ARGUMENT;
     if (g->m > 1 && g->c_row < g->n) return FV_ERR_ARGUMENT;
+    if (!aux_is_valid(g)) return FV_ERR_ARGUMENT;
     if (g->b_form < FV_WEIGHT_F32 || g->b_form >= FV_WEIGHT_FORM_COUNT) return FV_ERR_ARGUMENT;
     if (g->b_form != FV_WEIGHT_F32 && (!g->b_packed || g->accumulate || g->batch_rank > 0))
         return FV_ERR_ARGUMENT;
     if (g->bf16 && (g->b_packed || g->batch_rank > 0)) return FV_ERR_ARGUMENT;
+    const unsigned stored = FV_GEMM_STORED_A | FV_GEMM_STORED_B | FV_GEMM_STORED_C;
+    if (g->stored_bf16 & ~(g->bf16 ? stored : 0u)) return FV_ERR_ARGUMENT;
     int64_t rows, size;
     if (!fv_checked_mul_i64(g->batch, g->m, &rows) || !fv_checked_mul_i64(rows, g->n, &size))
         return FV_ERR_ARGUMENT;
@@ -77,6 +95,7 @@ fv_status fv_gemm_run(const fv_gemm *g, const float *a, const void *b, const fv_
     if (fv_gemm_check(g) != FV_OK) return FV_ERR_ARGUMENT;
     if (g->accumulate && (exec->bias || exec->residual)) return FV_ERR_ARGUMENT;
     if (exec->residual && g->m > 1 && g->residual_row < g->n) return FV_ERR_ARGUMENT;
+    if ((g->aux != FV_GEMM_AUX_NONE) != (exec->aux != NULL)) return FV_ERR_ARGUMENT;
     int threads = fv_pool_threads(exec->pool);
     size_t need = fv_gemm_scratch_query(g, threads);
     if (scratch_bytes < need || (uintptr_t)scratch % 64 != 0) return FV_ERR_ARGUMENT;
@@ -86,8 +105,8 @@ fv_status fv_gemm_run(const fv_gemm *g, const float *a, const void *b, const fv_
 
     fv_exec e = {
         .parallel = parallel_in_pool, .user = exec->pool, .threads = threads, .scratch = scratch};
-    /* Kernels take non-const pointers; only ptr[0] is written. */
-    void *ptr[6] = {c, (void *)a, (void *)b, (void *)exec->bias, (void *)exec->residual, NULL};
+    /* Kernels take non-const pointers; only C and aux are written. */
+    void *ptr[6] = {c, (void *)a, (void *)b, (void *)exec->bias, (void *)exec->residual, exec->aux};
     kernels_of(level).gemm(&e, ptr, g);
     return FV_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * GEMM ptr: c, a, b (or packed b), bias (or NULL), residual (or NULL), NULL.
+ * GEMM ptr: c, a, b (or packed b), bias (or NULL), residual (or NULL), aux (NULL without g->aux).
  *   args: fv_gemm (fovea/kernels.h). f32: ref, AVX2, AVX-512; f64: ref only.
  * PACK ptr: packed, b. args: fv_gemm_pack_args.
  *   All levels share one packed format: panels of FV_GEMM_PANEL columns, [n/panel][k][panel], the
@@ -60,11 +60,19 @@ typedef struct fv_gemm_plan {
     bool one_row;            /* vector times matrix: B is streamed, nothing is packed */
     bool low_precision_rows; /* at most one row tile times low-precision weights: likewise */
     bool serial;             /* too little work to wake another thread */
-    int64_t a_floats, b_floats, sum_floats; /* scratch per thread */
+    int64_t lane_rows;       /* rows of A whose sums are computed together; 0: no sums */
+    int64_t a_floats, b_floats, sum_floats, lane_floats; /* scratch per thread */
 } fv_gemm_plan;
 
 /* The arguments must have passed fv_gemm_check. */
 void fv_gemm_make_plan(const fv_gemm *g, int threads, fv_gemm_plan *plan);
+
+/* Scratch for the sums of `rows` rows, `together` at a time: those of all rows stay from block to
+ * block of k. */
+static inline int64_t fv_gemm_lane_floats(int64_t rows, int64_t together, bool blocks)
+{
+    return FV_LANES * (blocks ? (rows + together - 1) / together * together : together);
+}
 
 /* FV_ERR_ARGUMENT if g violates the rules of fovea/kernels.h, else FV_OK. */
 fv_status fv_gemm_check(const fv_gemm *g);

@@ -22,12 +22,12 @@
 enum { FV_GEMM_BF16_ROWS = 96 };
 
 typedef struct fv_gemm_bf16_plan {
-    int64_t pairs;                        /* of k; an odd last element is paired with zero */
-    int64_t depth;                        /* pairs per block */
-    int64_t rows, row_items;              /* rows per work item, and work items along m */
-    int64_t panels, column_items;         /* panels per work item, and work items along n */
-    bool serial;                          /* too little work to wake another thread */
-    int64_t a_words, b_words, sum_floats; /* scratch per thread */
+    int64_t pairs;                /* of k; an odd last element is paired with zero */
+    int64_t depth;                /* pairs per block */
+    int64_t rows, row_items;      /* rows per work item, and work items along m */
+    int64_t panels, column_items; /* panels per work item, and work items along n */
+    bool serial;                  /* too little work to wake another thread */
+    int64_t a_words, b_words, sum_floats, lane_floats; /* scratch per thread */
 } fv_gemm_bf16_plan;
 
 void fv_gemm_bf16_make_plan(const fv_gemm *g, int threads, fv_gemm_bf16_plan *plan);

@@ -49,13 +49,17 @@ void fv_gemm_bf16_make_plan(const fv_gemm *g, int threads, fv_gemm_bf16_plan *pl
     plan->b_words = plan->panels * FV_GEMM_PANEL * plan->depth;
     /* Partial sums between blocks of k cannot be kept in C if C is also the residual. */
     if (plan->depth < plan->pairs) plan->sum_floats = plan->rows * plan->panels * FV_GEMM_PANEL;
+    if (g->aux == FV_GEMM_AUX_ROW_SUMS)
+        plan->lane_floats =
+            fv_gemm_lane_floats(plan->rows, FV_GEMM_BF16_ROWS, plan->depth < plan->pairs);
 }
 
 size_t fv_gemm_bf16_scratch(const fv_gemm *g, int threads)
 {
     fv_gemm_bf16_plan plan;
     fv_gemm_bf16_make_plan(g, threads, &plan);
-    const size_t bytes = (size_t)(plan.a_words + plan.b_words + plan.sum_floats) * sizeof(uint32_t);
+    const int64_t words = plan.a_words + plan.b_words + plan.sum_floats + plan.lane_floats;
+    const size_t bytes = (size_t)words * sizeof(uint32_t);
     const size_t copies = plan.serial ? 1 : (size_t)threads;
     return bytes > SIZE_MAX / copies ? SIZE_MAX : bytes * copies;
 }

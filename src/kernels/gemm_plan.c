@@ -15,6 +15,7 @@ enum {
     B_BLOCK_WITH_PACKED_A = 512 * 1024, /* ... or a part of L3, so that A is packed less often */
     A_BLOCK_FLOATS = 32 * 1024,         /* packed A: an eighth of L2 */
     DIRECT_FLOATS = 8 * 1024,           /* a B that stays in L1 anyway is read in place */
+    LANE_ROWS = 240,                    /* whose sums are computed together: 15 KiB of lanes */
     FEW_COLUMNS = 64,                   /* of A: fewer pages than the L1 TLB has entries */
     NEAR_COLUMNS = 256, /* column stride in floats that the hardware prefetcher follows */
     ITEMS_PER_THREAD = 6,
@@ -120,6 +121,10 @@ void fv_gemm_make_plan(const fv_gemm *g, int threads, fv_gemm_plan *plan)
     plan->b_floats = plan->pack_b ? plan->panels * FV_GEMM_PANEL * plan->depth : 0;
     /* Partial sums between blocks of k cannot be kept in C if C is also the residual. */
     if (plan->depth < g->k) plan->sum_floats = plan->rows * plan->panels * FV_GEMM_PANEL;
+    if (g->aux == FV_GEMM_AUX_ROW_SUMS) {
+        plan->lane_rows = plan->a_rows ? plan->a_rows : LANE_ROWS;
+        plan->lane_floats = fv_gemm_lane_floats(plan->rows, plan->lane_rows, plan->depth < g->k);
+    }
 }
 
 size_t fv_gemm_scratch_query(const void *args, int threads)
@@ -128,7 +133,7 @@ size_t fv_gemm_scratch_query(const void *args, int threads)
     if (g->bf16) return fv_gemm_bf16_scratch(g, threads);
     fv_gemm_plan plan;
     fv_gemm_make_plan(args, threads, &plan);
-    int64_t floats = plan.a_floats + plan.b_floats + plan.sum_floats;
+    int64_t floats = plan.a_floats + plan.b_floats + plan.sum_floats + plan.lane_floats;
     int64_t copies = plan.serial ? 1 : threads;
     size_t bytes = (size_t)floats * sizeof(float);
     if (copies > 0 && bytes > SIZE_MAX / (size_t)copies) return SIZE_MAX;

@@ -87,7 +87,7 @@ static void multiply(fv_ctx *ctx, fv_dtype dtype, fv_gemm gemm, const conv_sizes
     gemm.c_batch[0] = batch_step[0];
     gemm.a_batch[0] = batch_step[1];
     gemm.b_batch[0] = batch_step[2];
-    fv_product_launch(ctx, dtype, &gemm, (void *[]){c, a, b, NULL, NULL});
+    fv_product_launch(ctx, dtype, &gemm, (void *[6]){c, a, b});
 }
 
 static void forward(fv_op_run *run)

@@ -138,8 +138,7 @@ static void multiply(fv_ctx *ctx, fv_tensor *c, const operand *a, const operand 
         push_batch_axis(&g, c->shape[i], batch_stride(a, rank, i), batch_stride(b, rank, i),
                         c->stride[i]);
     if (g.k > 0) merge_batch_into_rows(&g);
-    fv_product_launch(ctx, c->dtype, &g,
-                      (void *[]){c->data, a->copy->data, b->copy->data, NULL, NULL});
+    fv_product_launch(ctx, c->dtype, &g, (void *[6]){c->data, a->copy->data, b->copy->data});
 }
 
 static void forward(fv_op_run *run)

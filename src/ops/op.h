@@ -202,9 +202,6 @@ void fv_spec_like(fv_op_run *run, int k, int i);
 void fv_spec_set(fv_op_run *run, int k, fv_dtype dtype, int rank, const int64_t *shape);
 fv_status fv_spec_broadcast(fv_op_run *run, int k, int a, int b);
 
-/* The dtype of sums, statistics and losses of a tensor: f32 for bf16. */
-static inline fv_dtype fv_wide_dtype(fv_dtype dtype) { return dtype == FV_BF16 ? FV_F32 : dtype; }
-
 /* The dtype of a result by the op's rule for bf16; without bf16, that of input 0. */
 fv_dtype fv_result_dtype(const fv_op_run *run);
 

@@ -17,6 +17,7 @@ typedef struct fv_matrix {
     char *data;
     int64_t rows, cols;
     int64_t row, col;
+    bool bf16; /* its elements are bf16; else of the product's dtype */
 } fv_matrix;
 
 /* Row-major without gaps. */
@@ -27,7 +28,12 @@ static inline fv_matrix fv_matrix_at(void *data, int64_t rows, int64_t cols)
 
 static inline fv_matrix fv_matrix_transpose(fv_matrix m)
 {
-    return (fv_matrix){.data = m.data, .rows = m.cols, .cols = m.rows, .row = m.col, .col = m.row};
+    return (fv_matrix){.data = m.data,
+                       .rows = m.cols,
+                       .cols = m.rows,
+                       .row = m.col,
+                       .col = m.row,
+                       .bf16 = m.bf16};
 }
 
 /*
@@ -45,8 +51,9 @@ void fv_product_mixed(fv_ctx *ctx, fv_dtype dtype, bool bf16, fv_matrix c, fv_ma
                       bool accumulate);
 /* The description of C = A B for callers that add an epilogue, a batch or packed panels. */
 fv_gemm fv_product_gemm(fv_matrix c, fv_matrix a, fv_matrix b);
-/* ptr: C, A, B, bias, residual. Checks the sizes, then launches; does nothing for an empty C. */
-void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *const ptr[5]);
+/* ptr: C, A, B, bias, residual, aux. Checks the sizes, then launches; does nothing for an empty C.
+ */
+void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *const ptr[6]);
 
 /* B (k x n, f32) as panels for products with b_packed, in a tensor of the innermost scope. */
 fv_tensor *fv_product_pack(fv_ctx *ctx, fv_weight_form form, fv_matrix b);

@@ -50,10 +50,11 @@ void fv_back_commit(fv_op_back *back, int i, fv_tensor *t, bool accumulated);
 void fv_back_send_product(fv_op_back *back, int i, struct fv_matrix a, struct fv_matrix b);
 void fv_back_send_product_mixed(fv_op_back *back, int i, bool bf16, struct fv_matrix a,
                                 struct fv_matrix b);
-/* Sends du^T x, summed over the rows of du [..., out] and x [..., in], to input i [out, in]. For a
- * weight that several calls use, the products may be deferred and computed as one at the end of
- * backward (autograd/pending.c), except those whose operands are rounded to bf16. */
-void fv_back_send_outer(fv_op_back *back, int i, bool bf16, fv_tensor *du, fv_tensor *x);
+/* Sends du^T x, summed over the rows of du [..., out] and x [..., in], to input i [out, in], if it
+ * wants one, and the sum of du's rows to input `bias` [out] (-1: none): both in one launch where
+ * there is a product. For a weight that several calls use, products may be deferred and computed as
+ * one at the end of backward (autograd/pending.c), except those with operands rounded to bf16. */
+void fv_back_send_outer(fv_op_back *back, int i, int bias, bool bf16, fv_tensor *du, fv_tensor *x);
 
 /* Whether to compute additive term k: always, except in sabotaged test runs. For terms added by
  * separate launches; terms inside kernels use FV_TERM. */

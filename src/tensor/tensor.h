@@ -80,6 +80,9 @@ static inline bool fv_tensor_tracked(const fv_tensor *t)
     return t->node != NULL || (t->flags & FV_TENSOR_LEAF);
 }
 
+/* The dtype of sums, statistics, tables and losses of a tensor: f32 for bf16. */
+static inline fv_dtype fv_wide_dtype(fv_dtype dtype) { return dtype == FV_BF16 ? FV_F32 : dtype; }
+
 /* Element count with overflow check; every size must be >= 0. */
 bool fv_shape_count(int rank, const int64_t *shape, int64_t *count);
 void fv_shape_strides(int rank, const int64_t *shape, int64_t *stride); /* row-major */

@@ -17,6 +17,7 @@ typedef struct job {
     fv_gemm_plan plan;
     float *c;
     const float *a, *b, *bias, *residual;
+    float *aux; /* what g->aux says, or NULL */
     float *scratch;
     bool few_rows; /* work items of a whole panel use gemm_few_rows.c */
 } job;
@@ -25,14 +26,17 @@ typedef struct job {
 typedef struct work_item {
     fv_gemm_offsets at;
     int64_t row, rows, col, cols;
-    float *a_block, *b_block, *sums; /* this thread's scratch */
+    float *a_block, *b_block, *sums, *lanes; /* this thread's scratch */
 } work_item;
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
+static bool sums_rows(const job *j) { return j->g->aux == FV_GEMM_AUX_ROW_SUMS; }
+
 static bool has_epilogue(const job *j)
 {
-    return j->bias || j->residual || j->g->act || j->g->b_form == FV_WEIGHT_I8;
+    return j->bias || j->residual || j->g->act || j->g->b_form == FV_WEIGHT_I8 ||
+           (j->aux && !sums_rows(j));
 }
 
 /* The epilogue for sums starting at row `row` and column `col` of a work item. */
@@ -47,6 +51,7 @@ static fv_epilogue epilogue_at(const job *j, const work_item *item, int64_t row,
     if (j->bias) f.bias = j->bias + at;
     if (j->residual)
         f.residual = j->residual + item->at.residual + (item->row + row) * g->residual_row + at;
+    if (j->aux) fv_epilogue_set_aux(&f, g, j->aux + item->at.c, item->row + row, at);
     return f;
 }
 
@@ -63,13 +68,36 @@ static work_item locate(const job *j, int64_t index, int thread)
     item.a_block = NULL;
     item.b_block = NULL;
     item.sums = NULL;
-    const int64_t floats = p->a_floats + p->b_floats + p->sum_floats;
+    item.lanes = NULL;
+    const int64_t floats = p->a_floats + p->b_floats + p->sum_floats + p->lane_floats;
     if (floats > 0) {
         item.a_block = j->scratch + thread * floats;
         item.b_block = item.a_block + p->a_floats;
         item.sums = item.b_block + p->b_floats;
+        item.lanes = item.sums + p->sum_floats;
     }
     return item;
+}
+
+/* Adds a block of k to the sums of rows [row, row + rows) of a work item, where there are any. The
+ * items of the first columns do it, right before they pack those rows: A is read from memory once.
+ */
+static void add_row_sums(const job *j, const work_item *item, int64_t row, int64_t rows, int64_t k0,
+                         int64_t depth)
+{
+    const fv_gemm *g = j->g;
+    if (!sums_rows(j) || item->col > 0) return;
+    const int64_t step = j->plan.lane_rows;
+    for (int64_t end = row + rows; row < end; row += step) {
+        const fv_row_sums s = {.rows = smaller(step, end - row),
+                               .a = j->a + (item->row + row) * g->a_row,
+                               .a_row = g->a_row,
+                               .a_col = g->a_col,
+                               .lanes = item->lanes + (depth < g->k ? FV_LANES * row : 0),
+                               .out = j->aux + item->row + row};
+        fv_gemm_add_row_sums(&s, k0, depth);
+        if (k0 + depth == g->k) fv_gemm_join_row_sums(&s);
+    }
 }
 
 /* B as the tiles of one block read it: tile t starts at base + t * step, with row stride `row`. */
@@ -227,13 +255,17 @@ static void block(const job *j, const work_item *item, int64_t k0, int64_t depth
                   .pack_cols = packed_while_computing(j, item),
                   .stream = !j->plan.pack_b};
     int64_t step = first_tile_rows(j, item);
+    if (!a_rows) add_row_sums(j, item, 0, item->rows, k0, depth);
     for (; r.row < item->rows; r.row += r.rows) {
         r.rows = (int)smaller(step, item->rows - r.row);
         r.wide = r.rows <= FV_WIDE_ROWS && (r.pack_cols || !j->plan.pack_b);
         if (a_rows) {
-            if (r.row % a_rows == 0)
-                fv_gemm_pack_a(smaller(a_rows, item->rows - r.row), depth, a + r.row * g->a_row,
-                               g->a_row, g->a_col, item->a_block);
+            if (r.row % a_rows == 0) {
+                const int64_t rows = smaller(a_rows, item->rows - r.row);
+                add_row_sums(j, item, r.row, rows, k0, depth);
+                fv_gemm_pack_a(rows, depth, a + r.row * g->a_row, g->a_row, g->a_col,
+                               item->a_block);
+            }
             t.a = item->a_block + r.row % a_rows * depth;
             t.a_row = 1;
             t.a_col = FV_GEMM_TILE_ROWS;
@@ -338,21 +370,30 @@ static bool few_rows_item(const job *j, const work_item *item)
 }
 #endif
 
+/* Computes an item of the paths that do not split k; false: it is none of those. */
+static bool whole_k_item(const job *j, const work_item *item)
+{
+    if (j->plan.one_row) {
+        row_item(j, item);
+        return true;
+    }
+    if (j->plan.low_precision_rows) {
+        low_precision_item(j, item);
+        return true;
+    }
+    return j->few_rows && few_rows_item(j, item);
+}
+
 static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
 {
     const job *j = arg;
     const int64_t k = j->g->k;
     for (int64_t i = begin; i < end; i++) {
         const work_item item = locate(j, i, thread);
-        if (j->plan.one_row) {
-            row_item(j, &item);
+        if (whole_k_item(j, &item)) {
+            add_row_sums(j, &item, 0, item.rows, 0, k);
             continue;
         }
-        if (j->plan.low_precision_rows) {
-            low_precision_item(j, &item);
-            continue;
-        }
-        if (j->few_rows && few_rows_item(j, &item)) continue;
         int64_t k0 = 0;
         do {
             const int64_t depth = smaller(j->plan.depth, k - k0);
@@ -380,6 +421,7 @@ void fv_simd_gemm(const fv_exec *exec, void *const *ptr, const void *args)
              .b = ptr[2],
              .bias = ptr[3],
              .residual = ptr[4],
+             .aux = ptr[5],
              .scratch = exec->scratch};
     /* Never read, and may be NULL, to which no offset may be added. */
     if (g.k == 0 && g.b_form == FV_WEIGHT_F32) j.b = j.c;

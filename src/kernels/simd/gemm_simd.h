@@ -10,6 +10,7 @@
  *   gemm_low_precision.c   low-precision weights: a few rows times a panel, and panels as floats
  *   gemm_bf16.h            operands rounded to bf16: packed in pairs, with a tile of its own
  *   gemm_epilogue.c        act(sum + bias) + residual
+ *   gemm_row_sums.c        sums of A's rows beside the product
  *   gemm_pack.c            A and B into the order in which the tile reads them
  */
 #ifndef FV_KERNELS_SIMD_GEMM_SIMD_H
@@ -248,11 +249,38 @@ typedef struct fv_epilogue {
     fv_act act;
     const float *scale, *bias, *residual; /* NULL: none; each points to the first column */
     int64_t residual_row;
+    float *aux; /* NULL: none */
+    int64_t aux_row;
+    bool aux_after_act; /* aux gets act(..), else its argument */
 } fv_epilogue;
+
+/* Points f to aux at row `row` and column `col` of C (one batch member's), where g asks for it. */
+static inline void fv_epilogue_set_aux(fv_epilogue *f, const fv_gemm *g, float *aux, int64_t row,
+                                       int64_t col)
+{
+    if (g->aux != FV_GEMM_AUX_SUM && g->aux != FV_GEMM_AUX_ACT) return;
+    f->aux = aux + row * g->c_row + col;
+    f->aux_row = g->c_row;
+    f->aux_after_act = g->aux == FV_GEMM_AUX_ACT;
+}
 
 /* c may be sum, and residual may be c. */
 void fv_gemm_apply_epilogue(const fv_epilogue *f, const float *sum, int64_t sum_row, float *c,
                             int64_t c_row, int64_t rows, int64_t cols);
+
+/* The sums of some rows of A; k comes in ascending blocks of any size. */
+typedef struct fv_row_sums {
+    int64_t rows;
+    const void *a; /* the first of the rows, at k = 0: floats, or bf16 */
+    bool bf16;
+    int64_t a_row, a_col;
+    float *lanes; /* [FV_LANES][rows], kept from block to block */
+    float *out;   /* rows entries, written by the join */
+} fv_row_sums;
+
+/* Adds A(., k) for k0 <= k < k0 + k; the block with k0 = 0 starts at zero. */
+void fv_gemm_add_row_sums(const fv_row_sums *s, int64_t k0, int64_t k);
+void fv_gemm_join_row_sums(const fv_row_sums *s);
 
 /* Up to FV_DIRECT_ROWS rows times a panel of a B that is packed or has contiguous rows. */
 typedef struct fv_few_rows {

@@ -49,7 +49,9 @@
 
 /* GEMM. */
 #define fv_gemm_few_rows           FV_LEVEL_SYMBOL(fv_gemm_few_rows)
+#define fv_gemm_add_row_sums       FV_LEVEL_SYMBOL(fv_gemm_add_row_sums)
 #define fv_gemm_apply_epilogue     FV_LEVEL_SYMBOL(fv_gemm_apply_epilogue)
+#define fv_gemm_join_row_sums      FV_LEVEL_SYMBOL(fv_gemm_join_row_sums)
 #define fv_gemm_low_precision_rows FV_LEVEL_SYMBOL(fv_gemm_low_precision_rows)
 #define fv_gemm_pack_a             FV_LEVEL_SYMBOL(fv_gemm_pack_a)
 #define fv_gemm_pack_b             FV_LEVEL_SYMBOL(fv_gemm_pack_b)
