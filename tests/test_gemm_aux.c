@@ -189,23 +189,22 @@ enum { SUM_KINDS = 32 };
 /* Rows around the tiles, what is packed and what is summed together; k around the lanes. */
 static void row_sums(void)
 {
-    static const int64_t ms[] = {1, 5, 6, 7, 15, 16, 17, 59, 60, 61, 95, 96, 97, 239, 240, 241};
+    static const int64_t ms[] = {1, 6, 7, 16, 17, 60, 61, 96, 97, 240, 241};
     static const int64_t ns[] = {1, 7, 64, 65, 200};
     static const int64_t ks[] = {0, 1, 15, 16, 17, 33, 70};
     int which = 0;
     for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
         for (size_t j = 0; j < sizeof ns / sizeof *ns; j++)
             for (size_t l = 0; l < sizeof ks / sizeof *ks; l++)
-                for (int part = 0; part < 5; part++)
-                    check(sums_of(ms[i], ns[j], ks[l], which++), NULL);
+                check(sums_of(ms[i], ns[j], ks[l], which++), NULL);
 }
 
 /* k in blocks: lanes are kept from block to block. */
 static void row_sums_of_long_rows(void)
 {
     for (int which = 0; which < SUM_KINDS; which++) {
-        check(sums_of(70, 130, 1100, which), NULL);
-        check(sums_of(130, 70, 3105, which), NULL);
+        check(sums_of(70, 80, 1100, which), NULL);
+        check(sums_of(130, 5, 3105, which), NULL);
         check(sums_of(3, 20, 2100, which), NULL);
     }
 }
@@ -262,7 +261,7 @@ static void threads_one_to_eight(void)
     for (int threads = 1; threads <= 8; threads++) {
         fv_pool *pool = NULL;
         CHECK_EQ(fv_pool_create(threads, &pool), FV_OK);
-        for (int which = threads % 3; which < SUM_KINDS; which += 3) {
+        for (int which = threads % 5; which < SUM_KINDS; which += 5) {
             check(sums_of(300, 330, 129, which), pool);
             check(sums_of(110, 200, 1100, which), pool);
         }
