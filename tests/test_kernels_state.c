@@ -184,13 +184,21 @@ static vec recorded(fv_dtype dtype, const char *name)
     return v;
 }
 
+/* A step block whose gate is open. */
+static vec open_block(double scale)
+{
+    const vec block = vec_random(FV_F64, sizeof(fv_step_block) / sizeof(double), 0, 0);
+    *(fv_step_block *)block.data = (fv_step_block){.scale = scale, .open = 1};
+    return block;
+}
+
 /* Three steps from w0 with g0, g1, g2; each result must be torch's within two units of f32. */
 static void check_recorded(fv_dtype dtype, fv_kernel_id kernel, const char *name, fv_optim_args a)
 {
     const vec w = recorded(dtype, "w0"), s1 = vec_random(dtype, WEIGHTS, 0, 0);
     const vec s2 = vec_random(dtype, WEIGHTS, 0, 0);
+    const vec block = open_block(1);
     a.n = WEIGHTS;
-    a.scale = 1;
     for (int step = 1; step <= 3; step++) {
         char key[32];
         snprintf(key, sizeof key, "g%d", step - 1);
@@ -198,7 +206,7 @@ static void check_recorded(fv_dtype dtype, fv_kernel_id kernel, const char *name
         a.first = step == 1;
         a.correction1 = 1 - pow(a.beta1, step);
         a.correction2 = 1 - pow(a.beta2, step);
-        kernel_run(kernel, dtype, PTRS(w.data, g.data, s1.data, s2.data), &a);
+        kernel_run(kernel, dtype, PTRS(w.data, g.data, block.data, s1.data, s2.data), &a);
         snprintf(key, sizeof key, "%s.w%d", name, step);
         const vec expected = recorded(dtype, key);
         for (int64_t i = 0; i < WEIGHTS; i++)
@@ -238,7 +246,6 @@ static void optimizer_options(fv_dtype dtype)
     const vec g = vec_random(dtype, N, -1, 1), start = vec_random(dtype, N, -1, 1);
     fv_optim_args a = {.n = N,
                        .lr = 0.1,
-                       .scale = 0.5,
                        .weight_decay = 0.01,
                        .momentum = 0.9,
                        .beta1 = 0.9,
@@ -251,11 +258,12 @@ static void optimizer_options(fv_dtype dtype)
     const vec rms = vec_copy(start), delta = vec_copy(start), buffer = vec_random(dtype, N, -1, 1);
     const vec kept = vec_copy(buffer), m = vec_random(dtype, N, 0, 0);
     const vec v = vec_copy(m), v2 = vec_copy(m), v3 = vec_copy(m), u = vec_copy(m);
-    kernel_run(FV_KERNEL_SGD, dtype, PTRS(plain.data, g.data, NULL), &a);
-    kernel_run(FV_KERNEL_SGD, dtype, PTRS(nesterov.data, g.data, buffer.data), &a);
-    kernel_run(FV_KERNEL_ADAM, dtype, PTRS(adam.data, g.data, m.data, v.data), &a);
-    kernel_run(FV_KERNEL_RMSPROP, dtype, PTRS(rms.data, g.data, v2.data, NULL), &a);
-    kernel_run(FV_KERNEL_ADADELTA, dtype, PTRS(delta.data, g.data, v3.data, u.data), &a);
+    const vec half = open_block(0.5);
+    kernel_run(FV_KERNEL_SGD, dtype, PTRS(plain.data, g.data, half.data, NULL), &a);
+    kernel_run(FV_KERNEL_SGD, dtype, PTRS(nesterov.data, g.data, half.data, buffer.data), &a);
+    kernel_run(FV_KERNEL_ADAM, dtype, PTRS(adam.data, g.data, half.data, m.data, v.data), &a);
+    kernel_run(FV_KERNEL_RMSPROP, dtype, PTRS(rms.data, g.data, half.data, v2.data, NULL), &a);
+    kernel_run(FV_KERNEL_ADADELTA, dtype, PTRS(delta.data, g.data, half.data, v3.data, u.data), &a);
     for (int64_t i = 0; i < N; i++) {
         const double w = vec_get(start, i), d = 0.5 * vec_get(g, i) + 0.01 * w;
         const double b = 0.9 * vec_get(kept, i) + d, mean = sqrt(0.01 * d * d);

@@ -182,17 +182,17 @@ static void cells_and_steps(fv_dtype dtype)
     const vec m = vec_random(dtype, N, 0, 1), v = vec_random(dtype, N, 0, 1);
     const fv_optim_args o = {.n = N,
                              .lr = 0.1,
-                             .scale = 1,
                              .momentum = 0.9,
                              .beta1 = 0.9,
                              .beta2 = 0.99,
                              .eps = 1e-8,
                              .correction1 = 0.1,
                              .correction2 = 0.01};
-    THREADS(SGD, o, 3, w, g, m);
-    THREADS(ADAM, o, 4, w, g, m, v);
-    THREADS(RMSPROP, o, 4, w, g, v, m);
-    THREADS(ADADELTA, o, 4, w, g, v, m);
+    const vec block = VEC_OF(FV_F64, 0, 0, 0, 1, 1, 0, 0, 0); /* open, scale 1 */
+    THREADS(SGD, o, 4, w, g, block, m);
+    THREADS(ADAM, o, 5, w, g, block, m, v);
+    THREADS(RMSPROP, o, 5, w, g, block, v, m);
+    THREADS(ADADELTA, o, 5, w, g, block, v, m);
     THREADS(SUMSQ, o, 1, VEC_OF(FV_F64, 1), w);
 }
 

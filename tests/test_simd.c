@@ -455,23 +455,23 @@ static void optimizers(int64_t n, bool special)
     const vec sum = VEC_OF(FV_F64, 1.5);
     fv_optim_args a = {.n = n,
                        .lr = 0.01,
-                       .scale = 0.9,
                        .momentum = 0.9,
                        .beta1 = 0.9,
                        .beta2 = 0.999,
                        .eps = 1e-8,
                        .correction1 = 0.19,
                        .correction2 = 0.002};
+    const vec block = VEC_OF(FV_F64, 0, 0, 0, 0.9, 1, 0, 0, 0); /* open, scale 0.9 */
     for (int kind = 0; kind < 8; kind++) {
         a.weight_decay = kind & 1 ? 0.1 : 0;
         a.decoupled = a.nesterov = (kind & 2) != 0;
         a.first = (kind & 4) != 0;
-        CHECK_KERNEL(SGD, a, 3, w, g, m);
-        CHECK_KERNEL(SGD, a, 1, w, g, none());
-        CHECK_KERNEL(ADAM, a, 4, w, g, m, v);
-        CHECK_KERNEL(RMSPROP, a, 4, w, g, v, m);
-        CHECK_KERNEL(RMSPROP, a, 3, w, g, v, none());
-        CHECK_KERNEL(ADADELTA, a, 4, w, g, v, u);
+        CHECK_KERNEL(SGD, a, 4, w, g, block, m);
+        CHECK_KERNEL(SGD, a, 1, w, g, block, none());
+        CHECK_KERNEL(ADAM, a, 5, w, g, block, m, v);
+        CHECK_KERNEL(RMSPROP, a, 5, w, g, block, v, m);
+        CHECK_KERNEL(RMSPROP, a, 4, w, g, block, v, none());
+        CHECK_KERNEL(ADADELTA, a, 5, w, g, block, v, u);
     }
     const vec x = floats(n, false);
     CHECK_KERNEL(SUMSQ, a, 1, sum, x);

@@ -2,10 +2,12 @@
 #include <string.h>
 
 #include "device/engine.h"
+#include "device/read_slots.h"
 
 typedef struct cpu_device {
     fv_device base;
     fv_engine engine;
+    fv_read_slots reads;
 } cpu_device;
 
 static void *cpu_alloc(fv_device *dev, size_t bytes) { return fv_mem_alloc(&dev->ctx->mem, bytes); }
@@ -46,6 +48,24 @@ static fv_status cpu_sync(fv_device *dev)
     return FV_OK;
 }
 
+static fv_status cpu_read_later(fv_device *dev, const void *src, size_t bytes, fv_ticket *out)
+{
+    fv_read_slot *slot;
+    FV_TRY(fv_read_slots_take(dev->ctx, &((cpu_device *)dev)->reads, bytes, out, &slot));
+    memcpy(slot->data, src, bytes);
+    return FV_OK;
+}
+
+static fv_status cpu_read_done(fv_device *dev, fv_ticket ticket, bool wait, void *dst, bool *done)
+{
+    (void)wait;
+    fv_read_slot *slot;
+    FV_TRY(fv_read_slots_find(dev->ctx, &((cpu_device *)dev)->reads, ticket, &slot));
+    fv_read_slots_deliver(slot, dst);
+    *done = true;
+    return FV_OK;
+}
+
 static void cpu_destroy(fv_device *dev)
 {
     cpu_device *cpu = (cpu_device *)dev;
@@ -64,6 +84,8 @@ static const fv_device_ops cpu_ops = {
     .launch = cpu_launch,
     .sync = cpu_sync,
     .destroy = cpu_destroy,
+    .read_later = cpu_read_later,
+    .read_done = cpu_read_done,
 };
 
 fv_status fv_cpu_device_create(fv_ctx *ctx, fv_device **out)

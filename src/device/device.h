@@ -5,7 +5,17 @@
  *
  * Order: a device runs its work in the order of the calls (one stream). alloc and free are part of
  * that order: a freed block may be allocated again at once, since every launch that used it comes
- * before the next one that does. Results reach the host through read(), which waits.
+ * before the next one that does. Results reach the host through read(), which waits, or through
+ * read_later(), which does not:
+ *
+ *     fv_ticket ticket;
+ *     s = dev->ops->read_later(dev, block, sizeof record, &ticket);    // queued
+ *     ... launches of the next step ...
+ *     bool done = false;
+ *     s = dev->ops->read_done(dev, ticket, true, &record, &done);      // waits for the copy only
+ *
+ * The copy has its place in the order of the calls: it sees what was launched before it and nothing
+ * of what comes after, and the faults that come with it are those of earlier work.
  */
 #ifndef FV_DEVICE_DEVICE_H
 #define FV_DEVICE_DEVICE_H
@@ -14,6 +24,14 @@
 #include "kernels/kernel.h"
 
 typedef struct fv_device fv_device;
+
+/* A read that is under way; 0: none. */
+typedef uint64_t fv_ticket;
+
+enum {
+    FV_READ_BYTES = 1024, /* of one read_later; the device has memory for it from the start */
+    FV_READ_SLOTS = 8,    /* tickets that may be out at once */
+};
 
 typedef struct fv_device_ops {
     const char *name;
@@ -37,6 +55,14 @@ typedef struct fv_device_ops {
     /* Waits for all work; reports the first fault since the last wait. */
     fv_status (*sync)(fv_device *dev);
     void (*destroy)(fv_device *dev);
+
+    /* Queues a copy of at most FV_READ_BYTES to the host. Fails: STATE (every slot is taken),
+     * ARGUMENT (too long). */
+    fv_status (*read_later)(fv_device *dev, const void *src, size_t bytes, fv_ticket *out);
+    /* Whether the copy has arrived; with `wait`, when it has. Once *done, the bytes are in dst
+     * (unless that is NULL) and the ticket is used up, also when the call fails: with the first
+     * fault of work before the copy. */
+    fv_status (*read_done)(fv_device *dev, fv_ticket ticket, bool wait, void *dst, bool *done);
 } fv_device_ops;
 
 struct fv_device {

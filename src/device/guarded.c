@@ -8,16 +8,21 @@
  * found.
  *   - Launches and writes are queued. They run on another thread, in order, only when the caller
  *     waits (read, sync) or the queue is full: a result that is used too early is not there yet.
+ *   - A read_later arrives only when it is waited for, or a random number of launches later.
  *
  * The worker runs only while the context's thread waits for it, so the two share the queue and
  * the engine without further locking.
  */
+#include "device/guarded.h"
+
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/rng.h"
 #include "device/engine.h"
+#include "device/read_slots.h"
 
 enum {
     QUEUE_LENGTH = 512,
@@ -27,11 +32,14 @@ enum {
 /* Sparse: only pages that are used take memory. */
 static const size_t RANGE_BYTES = (size_t)4 << 30;
 
+typedef enum item_kind { LAUNCH, WRITE, READ } item_kind;
+
 typedef struct item {
-    bool is_write;
+    item_kind kind;
     fv_kernel_id kernel;
     fv_dtype dtype;
-    void *ptr[FV_KERNEL_MAX_PTR]; /* translated; a write's destination is ptr[0] */
+    void *ptr[FV_KERNEL_MAX_PTR]; /* translated; a write's destination, a read's source is ptr[0] */
+    fv_read_slot *slot;           /* of a read */
     void *staged;                 /* a write's data */
     size_t staged_bytes;
 #ifdef FV_TEST_HOOKS
@@ -60,6 +68,11 @@ typedef struct guarded_device {
     item *queue;
     int queued;
     fv_kernel_id fault_kernel;
+    uint64_t faults; /* reported so far */
+
+    fv_read_slots reads;
+    uint64_t waits;
+    uint64_t delay_seed, most_delay, delays; /* the last: drawn so far */
 
     pthread_t worker;
     bool has_worker;
@@ -120,8 +133,14 @@ static bool translate(const guarded_device *g, const void *ptr, void **out)
 
 static void run_item(guarded_device *g, item *it)
 {
-    if (it->is_write) {
+    if (it->kind == WRITE) {
         memcpy(it->ptr[0], it->staged, it->staged_bytes);
+        return;
+    }
+    if (it->kind == READ) {
+        memcpy(it->slot->data, it->ptr[0], it->slot->bytes);
+        it->slot->faulted = atomic_load(&g->engine.fault.set);
+        it->slot->fault_number = g->faults;
         return;
     }
 #ifdef FV_TEST_HOOKS
@@ -161,7 +180,7 @@ static void drain(guarded_device *g)
         pthread_cond_wait(&g->changed, &g->lock);
     pthread_mutex_unlock(&g->lock);
     for (int i = 0; i < g->queued; i++)
-        if (g->queue[i].is_write)
+        if (g->queue[i].kind == WRITE)
             fv_mem_free(&g->base.ctx->mem, g->queue[i].staged, g->queue[i].staged_bytes);
     g->queued = 0;
 }
@@ -174,13 +193,21 @@ static item *next_item(guarded_device *g)
 
 /* ---- the device table ------------------------------------------------------------- */
 
+static fv_status report_fault(guarded_device *g)
+{
+    fv_status status = fv_engine_fault(&g->engine, g->fault_kernel);
+    if (status == FV_OK) return FV_OK;
+    g->faults++;
+    /* The op that caused it has returned already, so the error becomes the sticky one. */
+    return fv_make_last_failure_sticky(g->base.ctx, status);
+}
+
 static fv_status guarded_sync(fv_device *dev)
 {
     guarded_device *g = (guarded_device *)dev;
+    g->waits++;
     drain(g);
-    fv_status status = fv_engine_fault(&g->engine, g->fault_kernel);
-    /* The op that caused it has returned already, so the error becomes the sticky one. */
-    return status == FV_OK ? FV_OK : fv_make_last_failure_sticky(dev->ctx, status);
+    return report_fault(g);
 }
 
 static fv_status guarded_write(fv_device *dev, void *dst, const void *src, size_t bytes)
@@ -194,7 +221,7 @@ static fv_status guarded_write(fv_device *dev, void *dst, const void *src, size_
     FV_RETURN_IF(!it->staged, ctx, FV_ERR_MEMORY, "write: no memory to stage %zu bytes", bytes);
     memcpy(it->staged, src, bytes);
     it->staged_bytes = bytes;
-    it->is_write = true;
+    it->kind = WRITE;
     g->queued++;
     return FV_OK;
 }
@@ -231,14 +258,65 @@ static fv_status guarded_launch(fv_device *dev, fv_kernel_id kernel, fv_dtype dt
     }
     FV_TRY(fv_engine_prepare(&g->engine, kernel, dtype, args));
     memcpy(it->args, args, args_bytes);
-    it->is_write = false;
+    it->kind = LAUNCH;
     it->kernel = kernel;
     it->dtype = dtype;
 #ifdef FV_TEST_HOOKS
     it->dropped = dev->dropped;
 #endif
     g->queued++;
+    for (int i = 0; i < FV_READ_SLOTS; i++)
+        if (g->reads.slot[i].launches > 0 && g->most_delay < UINT64_MAX)
+            g->reads.slot[i].launches--;
     return FV_OK;
+}
+
+/* ---- reads that arrive later --------------------------------------------------------- */
+
+static uint64_t draw_delay(guarded_device *g)
+{
+    uint32_t words[4];
+    if (g->most_delay == UINT64_MAX) return UINT64_MAX;
+    fv_rng_draw(fv_rng_key(g->delay_seed, 0, 0), g->delays++, 0, words);
+    return words[0] % (g->most_delay + 1);
+}
+
+static fv_status guarded_read_later(fv_device *dev, const void *src, size_t bytes, fv_ticket *out)
+{
+    guarded_device *g = (guarded_device *)dev;
+    item *it = next_item(g);
+    FV_RETURN_IF(!translate(g, src, &it->ptr[0]), dev->ctx, FV_ERR_INTERNAL,
+                 "read_later: %p is not memory of the guarded device", src);
+    FV_TRY(fv_read_slots_take(dev->ctx, &g->reads, bytes, out, &it->slot));
+    it->kind = READ;
+    it->slot->launches = draw_delay(g);
+    g->queued++;
+    g->waits++;
+    return FV_OK;
+}
+
+static fv_status guarded_read_done(fv_device *dev, fv_ticket ticket, bool wait, void *dst,
+                                   bool *done)
+{
+    guarded_device *g = (guarded_device *)dev;
+    fv_read_slot *slot;
+    FV_TRY(fv_read_slots_find(dev->ctx, &g->reads, ticket, &slot));
+    *done = wait || slot->launches == 0;
+    if (!*done) return FV_OK;
+    drain(g);
+    fv_read_slots_deliver(slot, dst);
+    /* A fault of later work is not this read's, and one that was reported already is nobody's. */
+    return slot->faulted && slot->fault_number == g->faults ? report_fault(g) : FV_OK;
+}
+
+uint64_t fv_guarded_waits(const fv_device *dev) { return ((const guarded_device *)dev)->waits; }
+
+void fv_guarded_set_delays(fv_device *dev, uint64_t seed, uint64_t most)
+{
+    guarded_device *g = (guarded_device *)dev;
+    g->delay_seed = seed;
+    g->most_delay = most;
+    g->delays = 0;
 }
 
 static void free_blocks(fv_ctx *ctx, block *list)
@@ -285,6 +363,8 @@ static const fv_device_ops guarded_ops = {
     .launch = guarded_launch,
     .sync = guarded_sync,
     .destroy = guarded_destroy,
+    .read_later = guarded_read_later,
+    .read_done = guarded_read_done,
 };
 
 /* ---- creation --------------------------------------------------------------------- */
@@ -316,6 +396,7 @@ fv_status fv_guarded_device_create(fv_ctx *ctx, fv_device **out)
     guarded_device *g = fv_mem_zalloc(&ctx->mem, sizeof *g);
     FV_RETURN_IF(!g, ctx, FV_ERR_MEMORY, "no memory for the guarded device");
     g->base = (fv_device){.ops = &guarded_ops, .ctx = ctx};
+    g->most_delay = UINT64_MAX;
     fv_engine_init(&g->engine, ctx);
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->changed, NULL);

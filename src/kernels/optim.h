@@ -1,7 +1,15 @@
 /*
  * Fused optimizer steps over contiguous parameters of n elements, in place. Formulas as in
- * torch.optim (docs/architecture.md, "Training"). `scale` multiplies the gradient first
- * (clipping). All state is the parameter's dtype.
+ * torch.optim (docs/architecture.md, "Training"). All state is the parameter's dtype.
+ *
+ * Whether a step is made, and by what its gradients are multiplied first (clipping), is decided on
+ * the device, in a step block: the host need not wait for the norm. The order of launches is
+ *
+ *     FILL       block = 0
+ *     BINARY     block.loss += the loss of a part, for each part in turn
+ *     SUMSQ      block.sumsq += squares of a gradient, for each parameter in turn
+ *     STEP_GATE  norm, scale and open from them, and from the device's fault word
+ *     ADAM       ... of each parameter: with open 0 it changes nothing
  */
 #ifndef FV_KERNELS_OPTIM_H
 #define FV_KERNELS_OPTIM_H
@@ -10,7 +18,7 @@
 
 typedef struct fv_optim_args {
     int64_t n;
-    double lr, scale, weight_decay;
+    double lr, weight_decay;
     double momentum;     /* SGD, RMSProp */
     double beta1, beta2; /* Adam; RMSProp alpha and Adadelta rho are beta2 */
     double eps;
@@ -19,10 +27,28 @@ typedef struct fv_optim_args {
     bool nesterov, first;            /* SGD: first step sets the momentum buffer to g */
 } fv_optim_args;
 
+/* In device memory; also what the host reads of a step, later and in one piece. */
+typedef struct fv_step_block {
+    double loss;  /* sum over the parts */
+    double sumsq; /* of all gradients */
+    double norm;  /* its root */
+    double scale; /* multiplies every gradient: clip_norm / norm where that is below 1, else 1 */
+    double open;  /* 1: the step is made; 0: it changes nothing */
+    double fault; /* 1: not made because an earlier kernel met a bad index */
+    double reserved[2];
+} fv_step_block;
+
+typedef struct fv_step_gate_args {
+    double clip_norm; /* 0: no clipping */
+    bool unchecked; /* only a fault closes the gate; else also a norm or loss that is not finite */
+} fv_step_gate_args;
+
 /* SUMSQ ptr: out (1 double, added to), x. Lanes in double; blocks of 4096 elements are added in
  *   order: the same bits for any number of threads.
- * SGD ptr: w, g, momentum buffer (NULL without momentum)
- * ADAM ptr: w, g, m, v.   RMSPROP ptr: w, g, v, momentum buffer (or NULL)
- * ADADELTA ptr: w, g, v (square average), u (accumulated update) */
+ * STEP_GATE ptr: block; args: fv_step_gate_args.
+ * The steps have one order of pointers: w, g, block (read only), then the state:
+ * SGD: momentum buffer (NULL without momentum)
+ * ADAM: m, v.   RMSPROP: v, momentum buffer (or NULL)
+ * ADADELTA: v (square average), u (accumulated update) */
 
 #endif

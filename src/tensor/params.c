@@ -215,19 +215,24 @@ void fv_params_zero_grad(fv_params *params)
         if (!params->items[i].buffer) fv_zero_grad(params->ctx, params->items[i].tensor);
 }
 
+void fv_params_add_sumsq(const fv_params *params, const char *group, void *total)
+{
+    for (int i = 0; i < params->count; i++) {
+        fv_tensor *g = params->items[i].tensor->grad;
+        if (!g || g->count == 0 || !fv_params_in_group(params, i, group)) continue;
+        const fv_optim_args args = {.n = g->count};
+        fv_launch(params->ctx, FV_KERNEL_SUMSQ, g->dtype, (void *[]){total, g->data}, &args,
+                  sizeof args);
+    }
+}
+
 fv_status fv_params_grad_norm(const fv_params *params, const char *group, double *out)
 {
     fv_ctx *ctx = params->ctx;
     if (ctx->error != FV_OK) return ctx->error;
     fv_scope_begin(ctx);
     fv_tensor *total = fv_zeros(ctx, FV_F64, 0, NULL);
-    for (int i = 0; i < params->count && ctx->error == FV_OK; i++) {
-        fv_tensor *g = params->items[i].tensor->grad;
-        if (!g || g->count == 0 || !fv_params_in_group(params, i, group)) continue;
-        fv_optim_args args = {.n = g->count};
-        fv_launch(ctx, FV_KERNEL_SUMSQ, g->dtype, (void *[]){total->data, g->data}, &args,
-                  sizeof args);
-    }
+    if (ctx->error == FV_OK) fv_params_add_sumsq(params, group, total->data);
     double sum = 0;
     fv_status status = ctx->error;
     if (status == FV_OK) status = fv_tensor_item(ctx, total, &sum);

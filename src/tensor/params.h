@@ -25,6 +25,10 @@ struct fv_params {
     int *slots; /* [2 room], hash table of names: index into items + 1, or 0 if empty */
 };
 
+/* Adds the squares of all gradients of the group to *total, a double in device memory; waits for
+ * nothing. Poisons on failure. */
+void fv_params_add_sumsq(const fv_params *params, const char *group, void *total);
+
 /* Whether the set was made by fv_params_create_plan. */
 bool fv_params_is_plan(const fv_params *params);
 

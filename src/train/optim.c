@@ -1,11 +1,12 @@
+#include "train/optim.h"
+
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/config.h"
-#include "kernels/optim.h"
 #include "tensor/bf16_copy.h"
-#include "tensor/params.h"
 
 /* The state tensors of each kind, and the kernel that updates them. */
 typedef struct optim_kind {
@@ -33,9 +34,59 @@ struct fv_optim {
     fv_optim_config cfg;
     int count; /* parameters when it was created */
     slot *slots;
+    fv_tensor *blocks, *block; /* of fv_optim_step */
+    bool launched;             /* a step that is not settled */
     uint64_t steps, skipped_total;
     int skipped_in_a_row;
 };
+
+/* ---- the step block ----------------------------------------------------------------- */
+
+enum { BLOCK_DOUBLES = sizeof(fv_step_block) / sizeof(double) };
+
+static fv_tensor *keep_block(fv_ctx *ctx, fv_tensor *block)
+{
+    if (ctx->error != FV_OK) return NULL;
+    fv_tensor_ref(block);
+    fv_tensor_leave_scope(block);
+    return block;
+}
+
+fv_tensor *fv_step_blocks_create(fv_ctx *ctx, int count, fv_tensor **block)
+{
+    const int64_t shape[2] = {count, BLOCK_DOUBLES}, stride = 1;
+    fv_tensor *all = keep_block(ctx, fv_zeros(ctx, FV_F64, 2, shape));
+    for (int i = 0; i < count && all && ctx->error == FV_OK; i++)
+        block[i] = keep_block(
+            ctx, fv_tensor_view(ctx, all, 1, &shape[1], &stride, (int64_t)i * BLOCK_DOUBLES));
+    return all;
+}
+
+void fv_step_block_clear(fv_ctx *ctx, fv_tensor *block) { fv_fill(ctx, block, 0.0); }
+
+void fv_step_block_add_loss(fv_ctx *ctx, fv_tensor *block, fv_tensor *loss)
+{
+    char text[FV_SHAPE_TEXT];
+    if (ctx->error != FV_OK) return;
+    if (loss->flags & (FV_TENSOR_INVALID | FV_TENSOR_RELEASED) || loss->ctx != ctx) {
+        fv_poison(ctx, FV_ERR_STATE, "train: the loss is not a valid tensor of this context");
+        return;
+    }
+    if (loss->count != 1) {
+        fv_poison(ctx, FV_ERR_SHAPE, "train: expected a loss with one element, got shape %s",
+                  fv_shape_text(text, loss->rank, loss->shape));
+        return;
+    }
+    fv_scope_begin(ctx);
+    fv_tensor *value = fv_tensor_new(ctx, FV_F64, loss->rank, loss->shape);
+    if (ctx->error == FV_OK) fv_copy_into(ctx, value, loss);
+    fv_tensor *sum = fv_tensor_view(ctx, block, loss->rank, value->shape, value->stride,
+                                    offsetof(fv_step_block, loss) / sizeof(double));
+    if (ctx->error == FV_OK) fv_add_into(ctx, sum, value);
+    fv_scope_end(ctx);
+}
+
+/* ---- creation ----------------------------------------------------------------------- */
 
 void fv_optim_config_init(fv_optim_config *cfg, size_t struct_size, fv_optim_kind kind)
 {
@@ -83,6 +134,8 @@ static bool updates(const fv_optim *optim, int i)
 static fv_status make_state(fv_optim *optim)
 {
     fv_ctx *ctx = optim->ctx;
+    optim->blocks = fv_step_blocks_create(ctx, 1, &optim->block);
+    if (ctx->error != FV_OK) return ctx->error;
     for (int i = 0; i < optim->count; i++) {
         if (!updates(optim, i)) continue;
         const fv_tensor *w = optim->params->items[i].tensor;
@@ -132,19 +185,22 @@ void fv_optim_destroy(fv_optim **optim_ptr)
     for (int i = 0; optim->slots && i < optim->count; i++)
         for (int k = 0; k < STATES; k++)
             fv_tensor_unref(optim->slots[i].state[k]);
+    fv_tensor_unref(optim->block);
+    fv_tensor_unref(optim->blocks);
     fv_mem_free(mem, optim->slots, (size_t)optim->count * sizeof *optim->slots);
     fv_mem_free(mem, optim, sizeof *optim);
     *optim_ptr = NULL;
 }
 
-static fv_optim_args step_args(const fv_optim *optim, double lr, double scale)
+/* ---- steps -------------------------------------------------------------------------- */
+
+static fv_optim_args step_args(const fv_optim *optim, double lr)
 {
     const fv_optim_config *cfg = &optim->cfg;
     bool adam = cfg->kind == FV_OPTIM_ADAM || cfg->kind == FV_OPTIM_ADAMW;
     double t = (double)(optim->steps + 1);
     return (fv_optim_args){
         .lr = lr,
-        .scale = scale,
         .weight_decay = cfg->weight_decay,
         .momentum = cfg->momentum,
         .beta1 = cfg->beta1,
@@ -158,14 +214,14 @@ static fv_optim_args step_args(const fv_optim *optim, double lr, double scale)
     };
 }
 
-static void update_all(fv_optim *optim, fv_optim_args args)
+static void update_all(fv_optim *optim, fv_optim_args args, const fv_tensor *block)
 {
     for (int i = 0; i < optim->count; i++) {
         fv_tensor *w = optim->params->items[i].tensor;
         if (!w->grad || w->count == 0 || !updates(optim, i)) continue;
-        void *ptr[4] = {w->data, w->grad->data, NULL, NULL};
+        void *ptr[3 + STATES] = {w->data, w->grad->data, block->data};
         for (int k = 0; k < STATES; k++)
-            if (optim->slots[i].state[k]) ptr[2 + k] = optim->slots[i].state[k]->data;
+            if (optim->slots[i].state[k]) ptr[3 + k] = optim->slots[i].state[k]->data;
         args.n = w->count;
         args.weight_decay = optim->cfg.decay_matrices && w->rank < 2 ? 0 : optim->cfg.weight_decay;
         fv_launch(optim->ctx, kinds[optim->cfg.kind].kernel, w->dtype, ptr, &args, sizeof args);
@@ -174,16 +230,16 @@ static void update_all(fv_optim *optim, fv_optim_args args)
     }
 }
 
-static fv_status skip(fv_optim *optim, fv_step_report *report)
+static fv_status count_skipped(fv_optim *optim)
 {
     optim->skipped_total++;
     optim->skipped_in_a_row++;
-    report->skipped = true;
-    fv_params_zero_grad(optim->params);
-    fv_report(optim->ctx, FV_LOG_WARN, "step skipped: gradients are not finite (%d in a row)",
+    fv_report(optim->ctx, FV_LOG_WARN,
+              "step skipped: loss or gradients are not finite (%d in a row)",
               optim->skipped_in_a_row);
     FV_RETURN_IF(optim->cfg.max_skipped > 0 && optim->skipped_in_a_row >= optim->cfg.max_skipped,
-                 optim->ctx, FV_ERR_NONFINITE, "optim: %d steps in a row had non-finite gradients",
+                 optim->ctx, FV_ERR_NONFINITE,
+                 "optim: %d steps in a row had a non-finite loss or gradients",
                  optim->skipped_in_a_row);
     return FV_OK;
 }
@@ -196,34 +252,69 @@ static fv_status check_step(fv_optim *optim, double lr)
                  lr);
     FV_RETURN_IF(optim->params->count != optim->count, ctx, FV_ERR_STATE,
                  "optim: parameters were added after the optimizer was created");
+    FV_RETURN_IF(optim->launched, ctx, FV_ERR_STATE, "optim: the last step is not settled");
     return FV_OK;
+}
+
+fv_status fv_optim_launch(fv_optim *optim, double lr, fv_tensor *block)
+{
+    fv_ctx *ctx = optim->ctx;
+    const fv_step_gate_args gate = {.clip_norm = optim->cfg.clip_norm,
+                                    .unchecked = optim->cfg.unchecked};
+    FV_TRY(check_step(optim, lr));
+    if (!gate.unchecked)
+        fv_params_add_sumsq(optim->params, optim->cfg.group,
+                            block->data + offsetof(fv_step_block, sumsq));
+    fv_launch(ctx, FV_KERNEL_STEP_GATE, FV_F64, (void *[]){block->data}, &gate, sizeof gate);
+    update_all(optim, step_args(optim, lr), block);
+    optim->launched = ctx->error == FV_OK;
+    return ctx->error;
+}
+
+fv_status fv_optim_settle(fv_optim *optim, const fv_step_block *record, fv_step_report *report)
+{
+    fv_status status = FV_OK;
+    optim->launched = false;
+    if (!record) return FV_OK;
+    const bool skipped = record->open == 0;
+    if (skipped) {
+        status = count_skipped(optim);
+    } else {
+        optim->skipped_in_a_row = 0;
+        optim->steps++;
+    }
+    *report = (fv_step_report){.grad_norm = optim->cfg.unchecked ? NAN : record->norm,
+                               .clipped = !skipped && record->scale != 1,
+                               .skipped = skipped,
+                               .skipped_total = optim->skipped_total};
+    return status;
+}
+
+/* The block of a step that was launched. Unchecked, nothing is waited for: only a fault could have
+ * closed the gate, and that becomes the context's error at the next wait. */
+static fv_status read_block(fv_optim *optim, fv_step_block *record)
+{
+    *record = (fv_step_block){.scale = 1, .open = 1};
+    if (optim->cfg.unchecked) return FV_OK;
+    return fv_tensor_read(optim->ctx, optim->block, record, sizeof *record);
 }
 
 fv_status fv_optim_step(fv_optim *optim, double lr, fv_step_report *report)
 {
     fv_step_report unused;
+    fv_step_block record;
     if (!report) report = &unused;
     *report = (fv_step_report){.grad_norm = NAN, .skipped_total = optim->skipped_total};
-    FV_TRY(check_step(optim, lr));
-    double scale = 1.0;
-    if (!optim->cfg.unchecked) {
-        FV_TRY(fv_params_grad_norm(optim->params, optim->cfg.group, &report->grad_norm));
-        if (!isfinite(report->grad_norm)) {
-            fv_status status = skip(optim, report);
-            report->skipped_total = optim->skipped_total;
-            return status;
-        }
-        if (optim->cfg.clip_norm > 0 && report->grad_norm > optim->cfg.clip_norm) {
-            scale = optim->cfg.clip_norm / report->grad_norm;
-            report->clipped = true;
-        }
+    fv_step_block_clear(optim->ctx, optim->block);
+    FV_TRY(fv_optim_launch(optim, lr, optim->block));
+    fv_status status = read_block(optim, &record);
+    if (status != FV_OK) {
+        (void)fv_optim_settle(optim, NULL, NULL);
+        return status;
     }
-    optim->skipped_in_a_row = 0;
-    update_all(optim, step_args(optim, lr, scale));
-    if (optim->ctx->error != FV_OK) return optim->ctx->error;
-    optim->steps++;
+    status = fv_optim_settle(optim, &record, report);
     fv_params_zero_grad(optim->params);
-    return FV_OK;
+    return status;
 }
 
 int fv_optim_state_count(const fv_optim *optim)

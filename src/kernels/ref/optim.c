@@ -8,18 +8,22 @@
 typedef struct optim_job {
     const fv_optim_args *args;
     void *const *ptr;
+    double scale;
 } optim_job;
 
 static void run_step(const fv_exec *exec, void *const *ptr, const void *args, fv_range_fn fn)
 {
-    const optim_job job = {args, ptr};
+    const fv_step_block *block = ptr[2];
+    if (block->open == 0) return;
+    const optim_job job = {args, ptr, block->scale};
     fv_exec_rows(exec, job.args->n, 4, fn, &job);
 }
 
 /* The clipped gradient with L2 decay: scale g + wd w. */
-static real decayed(const fv_optim_args *a, real g, real w)
+static real decayed(const optim_job *job, real g, real w)
 {
-    const real scaled = (real)a->scale * g;
+    const fv_optim_args *a = job->args;
+    const real scaled = (real)job->scale * g;
     return a->weight_decay != 0 ? scaled + (real)a->weight_decay * w : scaled;
 }
 
@@ -30,10 +34,10 @@ static void sgd_range(const void *arg, int64_t begin, int64_t end, int thread)
     const optim_job *job = arg;
     const fv_optim_args *a = job->args;
     const real lr = (real)a->lr, momentum = (real)a->momentum;
-    real *w = job->ptr[0], *buffer = job->ptr[2];
+    real *w = job->ptr[0], *buffer = job->ptr[3];
     const real *grad = job->ptr[1];
     for (int64_t i = begin; i < end; i++) {
-        real g = decayed(a, grad[i], w[i]);
+        real g = decayed(job, grad[i], w[i]);
         if (buffer) {
             const real b = a->first ? g : momentum * buffer[i] + g;
             buffer[i] = b;
@@ -59,11 +63,11 @@ static void adam_range(const void *arg, int64_t begin, int64_t end, int thread)
     const real step = (real)(a->lr / a->correction1), root = (real)sqrt(a->correction2);
     const real blend = (real)(1 - a->beta1), beta2 = (real)a->beta2;
     const real rest = (real)(1 - a->beta2), eps = (real)a->eps;
-    real *weight = job->ptr[0], *m = job->ptr[2], *v = job->ptr[3];
+    real *weight = job->ptr[0], *m = job->ptr[3], *v = job->ptr[4];
     const real *grad = job->ptr[1];
     for (int64_t i = begin; i < end; i++) {
         const real w = a->decoupled ? weight[i] * shrink : weight[i];
-        const real g = a->decoupled ? (real)a->scale * grad[i] : decayed(a, grad[i], w);
+        const real g = a->decoupled ? (real)job->scale * grad[i] : decayed(job, grad[i], w);
         m[i] = m[i] + blend * (g - m[i]);
         v[i] = beta2 * v[i] + rest * (g * g);
         weight[i] = w - step * (m[i] / (real_sqrt(v[i]) / root + eps));
@@ -84,10 +88,10 @@ static void rmsprop_range(const void *arg, int64_t begin, int64_t end, int threa
     const fv_optim_args *a = job->args;
     const real lr = (real)a->lr, alpha = (real)a->beta2, rest = (real)(1 - a->beta2);
     const real momentum = (real)a->momentum, eps = (real)a->eps;
-    real *w = job->ptr[0], *v = job->ptr[2], *buffer = job->ptr[3];
+    real *w = job->ptr[0], *v = job->ptr[3], *buffer = job->ptr[4];
     const real *grad = job->ptr[1];
     for (int64_t i = begin; i < end; i++) {
-        const real g = decayed(a, grad[i], w[i]);
+        const real g = decayed(job, grad[i], w[i]);
         v[i] = alpha * v[i] + rest * (g * g);
         real q = g / (real_sqrt(v[i]) + eps);
         if (buffer) q = buffer[i] = momentum * buffer[i] + q;
@@ -109,10 +113,10 @@ static void adadelta_range(const void *arg, int64_t begin, int64_t end, int thre
     const fv_optim_args *a = job->args;
     const real lr = (real)a->lr, rho = (real)a->beta2, rest = (real)(1 - a->beta2);
     const real eps = (real)a->eps;
-    real *w = job->ptr[0], *v = job->ptr[2], *u = job->ptr[3];
+    real *w = job->ptr[0], *v = job->ptr[3], *u = job->ptr[4];
     const real *grad = job->ptr[1];
     for (int64_t i = begin; i < end; i++) {
-        const real g = decayed(a, grad[i], w[i]);
+        const real g = decayed(job, grad[i], w[i]);
         v[i] = rho * v[i] + rest * (g * g);
         const real d = (real_sqrt(u[i] + eps) / real_sqrt(v[i] + eps)) * g;
         u[i] = rho * u[i] + rest * (d * d);
@@ -123,6 +127,21 @@ static void adadelta_range(const void *arg, int64_t begin, int64_t end, int thre
 static void adadelta(const fv_exec *exec, void *const *ptr, const void *args)
 {
     run_step(exec, ptr, args, adadelta_range);
+}
+
+/* ---- the gate --------------------------------------------------------------------- */
+
+static void step_gate(const fv_exec *exec, void *const *ptr, const void *args)
+{
+    const fv_step_gate_args *a = args;
+    fv_step_block *block = ptr[0];
+    const bool fault = exec->fault && atomic_load(&exec->fault->set) != 0;
+    block->norm = sqrt(block->sumsq);
+    const bool finite = isfinite(block->norm) && isfinite(block->loss);
+    const bool clips = a->clip_norm > 0 && block->norm > a->clip_norm;
+    block->scale = clips ? a->clip_norm / block->norm : 1.0;
+    block->fault = fault ? 1 : 0;
+    block->open = !fault && (finite || a->unchecked) ? 1 : 0;
 }
 
 /* ---- sum of squares ------------------------------------------------------------- */
@@ -180,6 +199,7 @@ void FV_NAME(fv_ref_optim_register)(fv_kernel_table *t)
     t->fn[FV_KERNEL_ADAM][FV_REAL_DTYPE] = adam;
     t->fn[FV_KERNEL_RMSPROP][FV_REAL_DTYPE] = rmsprop;
     t->fn[FV_KERNEL_ADADELTA][FV_REAL_DTYPE] = adadelta;
+    t->fn[FV_KERNEL_STEP_GATE][FV_REAL_DTYPE] = step_gate;
     t->fn[FV_KERNEL_SUMSQ][FV_REAL_DTYPE] = sumsq;
     t->scratch[FV_KERNEL_SUMSQ] = sumsq_scratch;
 }

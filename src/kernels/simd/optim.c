@@ -6,6 +6,7 @@
 typedef struct optim_job {
     const fv_optim_args *args;
     void *const *ptr;
+    float scale;
 } optim_job;
 
 /* Work items are multiples of a cache line, so that threads share no line of an aligned tensor. */
@@ -13,7 +14,9 @@ enum { ITEM = 1024 };
 
 static void run_step(const fv_exec *exec, void *const *ptr, const void *args, fv_range_fn fn)
 {
-    const optim_job job = {args, ptr};
+    const fv_step_block *block = ptr[2];
+    if (block->open == 0) return;
+    const optim_job job = {args, ptr, (float)block->scale};
     const int64_t n = job.args->n;
     fv_exec_rows(exec, (n + ITEM - 1) / ITEM, n < ITEM ? n : ITEM, fn, &job);
 }
@@ -29,9 +32,10 @@ V_INLINE int64_t step_range(const fv_optim_args *a, int64_t begin, int64_t end, 
 #define AT(p)    v_load((p) + i, count)
 
 /* The clipped gradient with L2 decay: scale g + wd w. */
-V_INLINE vf decayed(const fv_optim_args *a, vf g, vf w)
+V_INLINE vf decayed(const optim_job *job, vf g, vf w)
 {
-    const vf scaled = v_mul(v_set((float)a->scale), g);
+    const fv_optim_args *a = job->args;
+    const vf scaled = v_mul(v_set(job->scale), g);
     if (a->weight_decay == 0) return scaled;
     return v_add(scaled, v_mul(v_set((float)a->weight_decay), w));
 }
@@ -44,10 +48,10 @@ static void sgd_range(const void *arg, int64_t begin, int64_t end, int thread)
     int64_t start;
     const int64_t n = step_range(a, begin, end, &start);
     const vf lr = v_set((float)a->lr), momentum = v_set((float)a->momentum);
-    float *w = ARRAY(0), *buffer = ARRAY(2);
+    float *w = ARRAY(0), *buffer = ARRAY(3);
     const float *grad = ARRAY(1);
     V_LOOP(
-        n, 0, const vf old = AT(w); vf g = decayed(a, AT(grad), old); if (buffer) {
+        n, 0, const vf old = AT(w); vf g = decayed(job, AT(grad), old); if (buffer) {
             const vf b = a->first ? g : v_add(v_mul(momentum, AT(buffer)), g);
             v_store(buffer + i, count, b);
             g = a->nesterov ? v_add(g, v_mul(momentum, b)) : b;
@@ -67,15 +71,15 @@ static void adam_range(const void *arg, int64_t begin, int64_t end, int thread)
     int64_t start;
     const int64_t n = step_range(a, begin, end, &start);
     const bool decoupled = a->decoupled;
-    const vf shrink = v_set((float)(1 - a->lr * a->weight_decay)), scale = v_set((float)a->scale);
+    const vf shrink = v_set((float)(1 - a->lr * a->weight_decay)), scale = v_set(job->scale);
     const vf step = v_set((float)(a->lr / a->correction1));
     const vf root = v_set((float)sqrt(a->correction2));
     const vf blend = v_set((float)(1 - a->beta1)), beta2 = v_set((float)a->beta2);
     const vf rest = v_set((float)(1 - a->beta2)), eps = v_set((float)a->eps);
-    float *weight = ARRAY(0), *m = ARRAY(2), *v = ARRAY(3);
+    float *weight = ARRAY(0), *m = ARRAY(3), *v = ARRAY(4);
     const float *grad = ARRAY(1);
     V_LOOP(n, 0, const vf old = AT(weight); const vf w = decoupled ? v_mul(old, shrink) : old;
-           const vf g = decoupled ? v_mul(scale, AT(grad)) : decayed(a, AT(grad), w);
+           const vf g = decoupled ? v_mul(scale, AT(grad)) : decayed(job, AT(grad), w);
            const vf m_old = AT(m); const vf m_new = v_add(m_old, v_mul(blend, v_sub(g, m_old)));
            const vf v_new = v_add(v_mul(beta2, AT(v)), v_mul(rest, v_mul(g, g)));
            const vf deviation = v_add(v_div(v_sqrt(v_new), root), eps);
@@ -98,10 +102,10 @@ static void rmsprop_range(const void *arg, int64_t begin, int64_t end, int threa
     const vf lr = v_set((float)a->lr), alpha = v_set((float)a->beta2);
     const vf rest = v_set((float)(1 - a->beta2)), eps = v_set((float)a->eps);
     const vf momentum = v_set((float)a->momentum);
-    float *w = ARRAY(0), *v = ARRAY(2), *buffer = ARRAY(3);
+    float *w = ARRAY(0), *v = ARRAY(3), *buffer = ARRAY(4);
     const float *grad = ARRAY(1);
     V_LOOP(
-        n, 0, const vf old = AT(w); const vf g = decayed(a, AT(grad), old);
+        n, 0, const vf old = AT(w); const vf g = decayed(job, AT(grad), old);
         const vf v_new = v_add(v_mul(alpha, AT(v)), v_mul(rest, v_mul(g, g)));
         v_store(v + i, count, v_new); vf q = v_div(g, v_add(v_sqrt(v_new), eps)); if (buffer) {
             q = v_add(v_mul(momentum, AT(buffer)), q);
@@ -123,9 +127,9 @@ static void adadelta_range(const void *arg, int64_t begin, int64_t end, int thre
     const int64_t n = step_range(a, begin, end, &start);
     const vf lr = v_set((float)a->lr), rho = v_set((float)a->beta2);
     const vf rest = v_set((float)(1 - a->beta2)), eps = v_set((float)a->eps);
-    float *w = ARRAY(0), *v = ARRAY(2), *u = ARRAY(3);
+    float *w = ARRAY(0), *v = ARRAY(3), *u = ARRAY(4);
     const float *grad = ARRAY(1);
-    V_LOOP(n, 0, const vf old = AT(w); const vf g = decayed(a, AT(grad), old);
+    V_LOOP(n, 0, const vf old = AT(w); const vf g = decayed(job, AT(grad), old);
            const vf v_new = v_add(v_mul(rho, AT(v)), v_mul(rest, v_mul(g, g)));
            const vf u_old = AT(u);
            const vf ratio = v_div(v_sqrt(v_add(u_old, eps)), v_sqrt(v_add(v_new, eps)));
