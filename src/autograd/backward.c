@@ -106,8 +106,8 @@ static void deliver(fv_ctx *ctx, fv_edge *edge, fv_tensor *g)
  * sends one gradient to both. */
 static fv_tensor *as_dtype(fv_ctx *ctx, fv_tensor *g, fv_dtype dtype)
 {
-    const bool converts = (g->dtype == FV_BF16 && dtype == FV_F32) ||
-                          (g->dtype == FV_F32 && dtype == FV_BF16);
+    const bool converts =
+        (g->dtype == FV_BF16 && dtype == FV_F32) || (g->dtype == FV_F32 && dtype == FV_BF16);
     if (!converts) return g;
     fv_tensor *other = fv_tensor_new(ctx, dtype, g->rank, g->shape);
     if (ctx->error == FV_OK) fv_copy_into(ctx, other, g);

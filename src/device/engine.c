@@ -28,8 +28,7 @@ static size_t scratch_of(const fv_engine *engine, fv_kernel_id kernel, fv_dtype 
 {
     const fv_kernel_table *t = &engine->table;
     const int threads = engine->exec.threads;
-    if (dtype == FV_BF16 && t->bf16_scratch[kernel])
-        return t->bf16_scratch[kernel](args, threads);
+    if (dtype == FV_BF16 && t->bf16_scratch[kernel]) return t->bf16_scratch[kernel](args, threads);
     const size_t own = t->scratch[kernel] ? t->scratch[kernel](args, threads) : 0;
     const size_t ref = t->ref_scratch[kernel] ? t->ref_scratch[kernel](args, threads) : 0;
     return own > ref ? own : ref;

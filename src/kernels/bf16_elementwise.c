@@ -57,8 +57,8 @@ static void staged_row(const fv_walk *w, int64_t n, const int64_t *at)
         }
         m->run(&serial, ptr, &inner);
         if (is_bf16(&m->args, 0))
-            narrow(table, inner.shape[0], buffer[0],
-                   (uint16_t *)w->ptr[0] + at[0] + i * w->step[0], w->step[0]);
+            narrow(table, inner.shape[0], buffer[0], (uint16_t *)w->ptr[0] + at[0] + i * w->step[0],
+                   w->step[0]);
     }
 }
 

@@ -7,7 +7,8 @@
 #include "kernels/random.h"
 #include "kernels/rows.h"
 
-/* A block is so many floats of each operand, at least a row, and at most so many rows. */
+/* The size of a block: floats of each operand, but at least a row; and the largest number of rows.
+ */
 enum { BLOCK_FLOATS = 4096, BLOCK_ROWS = 64, MATRICES = 3, POINTERS = 6, ARGS_BYTES = 64 };
 
 /* What a pointer of a kernel is. */

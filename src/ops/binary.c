@@ -13,7 +13,9 @@ static fv_status binary_infer(fv_op_run *run)
     if (a != b && !mixed)
         return fv_op_error(run, FV_ERR_DTYPE, "inputs are %s and %s: cast one of them",
                            fv_dtype_name(a), fv_dtype_name(b));
-    return fv_spec_broadcast(run, 0, 0, 1);
+    FV_TRY(fv_spec_broadcast(run, 0, 0, 1));
+    run->spec[0].dtype = fv_result_dtype(run);
+    return FV_OK;
 }
 
 static fv_status real_infer(fv_op_run *run)

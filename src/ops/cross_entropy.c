@@ -132,13 +132,14 @@ static void forward(fv_op_run *run)
     fv_tensor_free(ctx, &kept);
 }
 
-/* Where dlogits go: over the logits themselves, which are the largest tensor of a language model, if
- * only this call reads them again. Results of recorded ops are not readable after backward; the
- * scope and this call hold one reference each. */
+/* Where dlogits go: over the logits themselves, which are the largest tensor of a language model,
+ * if only this call reads them again: it and perhaps their scope hold a reference, and results of
+ * recorded ops are not readable after backward. */
 static fv_tensor *make_gradient(fv_op_back *back, fv_tensor *logits)
 {
     const bool is_kept = logits->flags & (FV_TENSOR_LEAF | FV_TENSOR_RETAINED);
-    const bool is_ours = logits->refs <= 2 && logits->buffer->refs == 1 && logits->buffer->owned;
+    const bool is_ours = logits->refs == 1 + (logits->scope != NULL) && logits->buffer->refs == 1 &&
+                         logits->buffer->owned;
     if (is_kept || !is_ours) return fv_back_new(back, LOGITS);
     return fv_tensor_view(back->ctx, logits, logits->rank, logits->shape, logits->stride, 0);
 }

@@ -102,8 +102,8 @@ static void backward(fv_op_back *back)
                                      .rows = dtable->shape[0],
                                      .cols = dtable->shape[1],
                                      .padding_index = params->padding};
-    fv_launch(ctx, FV_KERNEL_INDEX_ADD, g->dtype,
-              (void *[]){dtable->data, g->data, index->data}, &args, sizeof args);
+    fv_launch(ctx, FV_KERNEL_INDEX_ADD, g->dtype, (void *[]){dtable->data, g->data, index->data},
+              &args, sizeof args);
     fv_back_commit(back, TABLE, dtable, accumulate);
 }
 

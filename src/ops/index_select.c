@@ -58,10 +58,9 @@ static void backward(fv_op_back *back)
     fv_tensor *index = back->saved[0], *g = fv_contiguous_raw(ctx, back->grad[0]);
     bool accumulate = false;
     /* The sum of rows is f32: that of bf16 rows is rounded when it is sent. */
-    fv_tensor *dx =
-        g->dtype == FV_BF16
-            ? fv_tensor_new(ctx, FV_F32, fv_back_rank(back, X), fv_back_shape(back, X))
-            : fv_back_dest(back, X, &accumulate);
+    fv_tensor *dx = g->dtype == FV_BF16
+                        ? fv_tensor_new(ctx, FV_F32, fv_back_rank(back, X), fv_back_shape(back, X))
+                        : fv_back_dest(back, X, &accumulate);
     if (ctx->error != FV_OK) return;
     if (!accumulate) fv_fill(ctx, dx, 0.0);
     const fv_rows_index_args args = args_of(back->params, dx, index);

@@ -43,7 +43,7 @@ fv_status fv_spec_broadcast(fv_op_run *run, int k, int a, int b)
     const fv_tensor *x = run->in[a], *y = run->in[b];
     int rank = x->rank > y->rank ? x->rank : y->rank;
     fv_spec *spec = &run->spec[k];
-    spec->dtype = fv_result_dtype(run);
+    spec->dtype = x->dtype;
     spec->rank = rank;
     for (int i = 0; i < rank; i++) {
         int ix = i - (rank - x->rank), iy = i - (rank - y->rank);
@@ -85,8 +85,7 @@ fv_dtype fv_result_dtype(const fv_op_run *run)
         all &= run->in[i]->dtype == FV_BF16;
     }
     const fv_dtype wide = fv_wide_dtype(run->in[0]->dtype);
-    if (desc->bf16 == FV_BF16_COMPUTES)
-        seen |= run->ctx->compute == (int)FV_BF16 && wide == FV_F32;
+    if (desc->bf16 == FV_BF16_COMPUTES) seen |= run->ctx->compute == (int)FV_BF16 && wide == FV_F32;
     if (desc->bf16 == FV_BF16_MOVES) seen = all;
     return seen && desc->bf16 != FV_BF16_SUMS ? FV_BF16 : wide;
 }

@@ -28,12 +28,8 @@ static inline fv_matrix fv_matrix_at(void *data, int64_t rows, int64_t cols)
 
 static inline fv_matrix fv_matrix_transpose(fv_matrix m)
 {
-    return (fv_matrix){.data = m.data,
-                       .rows = m.cols,
-                       .cols = m.rows,
-                       .row = m.col,
-                       .col = m.row,
-                       .bf16 = m.bf16};
+    return (fv_matrix){
+        .data = m.data, .rows = m.cols, .cols = m.rows, .row = m.col, .col = m.row, .bf16 = m.bf16};
 }
 
 /*

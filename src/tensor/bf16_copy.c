@@ -25,12 +25,13 @@ void *fv_bf16_copy(fv_ctx *ctx, const fv_tensor *t)
 {
     fv_buffer *buffer = t->buffer;
     if (ctx->error != FV_OK) return NULL;
-    if (!buffer->bf16) buffer->bf16 = ctx->device->ops->alloc(ctx->device, copy_bytes(buffer));
+    const bool is_new = !buffer->bf16;
+    if (is_new) buffer->bf16 = ctx->device->ops->alloc(ctx->device, copy_bytes(buffer));
     if (!buffer->bf16) {
         fv_poison(ctx, FV_ERR_MEMORY, "no memory for the bf16 copy of a parameter");
         return NULL;
     }
-    if (!is_current(buffer)) round_buffer(ctx, buffer);
+    if (is_new || !is_current(buffer)) round_buffer(ctx, buffer);
     return (char *)buffer->bf16 + (t->data - (char *)buffer->data) / 2;
 }
 

@@ -4,7 +4,8 @@
  * parameter find their part of it. The copy is made when it is first asked for, and again when the
  * buffer's version has changed since; an optimizer refreshes it beside its update.
  *
- *     const void *w = fv_bf16_copy(ctx, weight);    // element 0 of `weight`, strides as in `weight`
+ *     const void *w = fv_bf16_copy(ctx, weight);    // element 0 of `weight`, strides as in
+ * `weight`
  */
 #ifndef FV_TENSOR_BF16_COPY_H
 #define FV_TENSOR_BF16_COPY_H

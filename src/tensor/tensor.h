@@ -16,8 +16,8 @@ typedef struct fv_buffer {
     bool owned; /* false: caller's memory (fv_wrap) */
     void *data;
     size_t bytes;
-    unsigned version; /* incremented by writes and optimizer steps, not by ops */
-    void *bf16;       /* the rounded elements (tensor/bf16_copy.h), or NULL ... */
+    unsigned version;      /* incremented by writes and optimizer steps, not by ops */
+    void *bf16;            /* the rounded elements (tensor/bf16_copy.h), or NULL ... */
     unsigned bf16_version; /* ... of this version */
 } fv_buffer;
 

@@ -184,7 +184,11 @@ static fv_tensor *make_input(fv_ctx *ctx, const fv_op_desc *desc, const fv_op_ca
     }
     fv_tensor *t = laid_out(ctx, dtype, in->rank, shape, data, bytes, o);
     free(data);
-    if (op_case_differentiates(c, i) && !o->no_grad) fv_leaf(ctx, t);
+    if (!op_case_differentiates(c, i) || o->no_grad) return t;
+    if (dtype == FV_BF16)
+        t->flags |= FV_TENSOR_LEAF; /* a program's leaves are f32 or f64 */
+    else
+        fv_leaf(ctx, t);
     return t;
 }
 
@@ -241,7 +245,8 @@ static void run_backward(fv_ctx *ctx, const op_run_options *o, int n_out, fv_ten
         out[k]->node->grad[k] = w;
     }
     if (first >= 0)
-        expect(ctx, o, fv_backward_from(ctx, out[first], output_weights(ctx, o, out[first], first)));
+        expect(ctx, o,
+               fv_backward_from(ctx, out[first], output_weights(ctx, o, out[first], first)));
 }
 
 bool op_case_run(fv_ctx *ctx, const fv_op_desc *desc, const fv_op_case *c, const op_run_options *o,

@@ -63,8 +63,8 @@ static void low_precision_sums(const fv_gemm *g, const real *a, const char *pane
         sum[col] *= (real)scale[col];
 }
 
-/* Columns [first, first + count) of one row with operands rounded to bf16: k in pairs, the second of
- * a pair first. */
+/* Columns [first, first + count) of one row with operands rounded to bf16: k in pairs, the second
+ * of a pair first. */
 static void bf16_row_sums(const job *j, int64_t row, int64_t first, int64_t count, real *sum)
 {
     const fv_gemm *g = j->g;
@@ -142,8 +142,7 @@ static void rows(const void *arg, int64_t begin, int64_t end, int thread)
     const fv_gemm *g = j->g;
     for (int64_t work_item = begin; work_item < end; work_item++) {
         fv_gemm_offsets at = fv_gemm_locate(g, work_item / g->m);
-        if (g->aux == FV_GEMM_AUX_ROW_SUMS)
-            j->aux[work_item] = row_sum(j, work_item);
+        if (g->aux == FV_GEMM_AUX_ROW_SUMS) j->aux[work_item] = row_sum(j, work_item);
         for (int64_t first = 0; first < g->n; first += FV_GEMM_PANEL) {
             int64_t left = g->n - first;
             row_part(j, &at, work_item % g->m, first, left < FV_GEMM_PANEL ? left : FV_GEMM_PANEL);

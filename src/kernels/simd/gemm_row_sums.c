@@ -1,6 +1,6 @@
 /* The sums of A's rows beside a product (FV_GEMM_AUX_ROW_SUMS), in the lanes of every other sum. */
-#include "kernels/simd/gemm_simd.h"
 #include "kernels/half.h"
+#include "kernels/simd/gemm_simd.h"
 #include "kernels/simd/half_simd.h"
 #include "kernels/simd/simd.h"
 
