@@ -265,7 +265,8 @@ static void any_width(void)
     fv_ctx_destroy(&ctx);
 }
 
-/* 16-bit numbers go where nothing but the kernel reads them. */
+/* 16-bit numbers go where nothing but the kernel reads them; elsewhere bf16 is cast to f32, and f16
+ * refused. */
 static void half_precision(void)
 {
     fv_ctx *ctx = op_context(FV_SIMD_AUTO, 1, FV_DEVICE_CPU);
@@ -278,8 +279,16 @@ static void half_precision(void)
     in.q = in.k = in.v = x;
     fv_tensor *exact = fv_attention_run(ctx, &in, &how, NULL);
     CHECK(tensor_distance(ctx, fv_cast(ctx, y, FV_F32), exact) < 0.05);
-    in.q = in.k = in.v = half;
     how.want_weights = true;
+    fv_attention_result with, without;
+    fv_tensor *rounded = fv_cast(ctx, half, FV_F32);
+    in.q = in.k = in.v = rounded;
+    fv_attention_run(ctx, &in, &how, &without);
+    in.q = in.k = in.v = half;
+    fv_attention_run(ctx, &in, &how, &with);
+    CHECK(tensor_same(ctx, with.context, without.context));
+    CHECK(tensor_same(ctx, with.weights, without.weights));
+    in.q = in.k = in.v = fv_cast(ctx, x, FV_F16);
     CHECK(!fv_tensor_valid(fv_attention_run(ctx, &in, &how, NULL)));
     CHECK_ERROR(ctx, FV_ERR_DTYPE, "only dot products");
     static const fv_attention_normaliser others[] = {FV_ATTENTION_LOCAL_P, FV_ATTENTION_HARD_SAMPLE,

@@ -490,6 +490,32 @@ static void freed_tensors_still_serve_backward(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* Cross-entropy writes its gradient over logits that only it reads again. */
+static void logits_are_overwritten_only_if_unused(void)
+{
+    fv_ctx *ctx = make();
+    const int64_t shape[2] = {1, 2}, target = 1;
+    fv_tensor *t = fv_from_host(ctx, FV_I64, 1, (int64_t[]){1}, &target);
+    const double p = 1 / (1 + exp(1.0)), x[2] = {1, 2};
+    for (int use = 0; use < 5; use++) {
+        fv_tensor *leaf = fv_leaf(ctx, values(ctx, 2, x));
+        fv_tensor *logits = fv_reshape(ctx, fv_scale(ctx, leaf, 1.0), 2, shape);
+        if (use != 4) logits = fv_scale(ctx, logits, 1.0);                   /* 4: a view */
+        fv_tensor *size = use >= 2 ? total(ctx, fv_abs(ctx, logits)) : NULL; /* reads them again */
+        fv_tensor *loss = fv_cross_entropy(ctx, logits, t, -1, 0, FV_REDUCTION_SUM);
+        if (use == 1) fv_retain(ctx, logits);
+        if (use >= 2) loss = fv_add(ctx, size, loss);
+        if (use == 3) fv_tensor_free(ctx, &logits);
+        CHECK_OK(ctx, fv_backward(ctx, loss));
+        if (use == 1) CHECK(item(ctx, fv_slice(ctx, logits, 1, 0, 1, 1)) == 1);
+        const double more = use >= 2 ? 1 : 0; /* of the sizes */
+        double g[2] = {0};
+        CHECK_OK(ctx, fv_tensor_read(ctx, fv_cast(ctx, fv_grad(ctx, leaf), FV_F64), g, sizeof g));
+        CHECK(fabs(g[0] - (p + more)) < 1e-6 && fabs(g[1] - (-p + more)) < 1e-6);
+    }
+    fv_ctx_destroy(&ctx);
+}
+
 static void cancel_stops_ops(void)
 {
     int cancel = 0;
@@ -530,6 +556,7 @@ TEST_MAIN(argc, argv)
     RUN(checkpoint_of_nothing_passes_on);
     RUN(checkpoints_nest_and_share_inputs);
     RUN(checkpoint_blocks_may_fail);
+    RUN(logits_are_overwritten_only_if_unused);
     RUN(cancel_stops_ops);
     RUN(cancel_stops_backward);
     return TEST_END();

@@ -8,6 +8,7 @@
 
 #include "base/pool.h"
 #include "kernels/gemm_bf16.h"
+#include "kernels/half.h"
 #include "kernels/level.h"
 #include "support/products.h"
 #include "support/test.h"
@@ -164,6 +165,74 @@ static void check_without_instruction(const product *p, const float *want, fv_po
 }
 #endif
 
+static uint16_t *narrowed(const float *x, int64_t n)
+{
+    uint16_t *to = product_memory((size_t)n * sizeof *to);
+    for (int64_t i = 0; i < n; i++)
+        to[i] = fv_f32_to_bf16(x[i]);
+    return to;
+}
+
+static void round_all(float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = fv_round_bf16(x[i]);
+}
+
+/* Operands that are bf16 in memory, at one level: C is what floats of the same values give, rounded
+ * once if it is bf16 itself. */
+static bool stored_agrees(const product *p, unsigned stored, fv_simd level, fv_pool *pool,
+                          const float *want)
+{
+    fv_gemm g = description(p);
+    g.stored_bf16 = stored;
+    const int64_t n = p->m * p->n;
+    const bool half = stored & FV_GEMM_STORED_C;
+    const size_t need = fv_gemm_scratch(&g, fv_pool_threads(pool));
+    void *scratch = product_memory(need);
+    uint16_t *a = narrowed(p->a, extent(p->a_layout, p->m, p->k));
+    uint16_t *b = narrowed(p->b, extent(p->b_layout, p->k, p->n));
+    uint16_t *c16 = narrowed(p->residual ? p->more : p->c, n);
+    float *c32 = product_memory((size_t)n * sizeof *c32);
+    memcpy(c32, p->residual ? p->more : p->c, (size_t)n * sizeof *c32);
+    float *c = half ? (float *)(void *)c16 : c32;
+    const fv_gemm_exec exec = {.level = level,
+                               .pool = pool,
+                               .bias = p->bias ? p->add : NULL,
+                               .residual = p->residual ? c : NULL};
+    CHECK_EQ(fv_gemm_run(&g, stored & FV_GEMM_STORED_A ? (float *)(void *)a : p->a,
+                         stored & FV_GEMM_STORED_B ? (void *)b : p->b, &exec, scratch, need, c),
+             FV_OK);
+    bool same = true;
+    for (int64_t i = 0; i < n; i++)
+        same &=
+            half ? c16[i] == fv_f32_to_bf16(want[i]) : memcmp(&c32[i], &want[i], sizeof *want) == 0;
+    free(scratch);
+    free(a);
+    free(b);
+    free(c16);
+    free(c32);
+    return same;
+}
+
+static void check_stored(product p, fv_pool *pool)
+{
+    float *want = product_memory((size_t)(p.m * p.n) * sizeof *want);
+    for (unsigned stored = 1; stored < 8; stored++) {
+        fill(&p);
+        if (stored & FV_GEMM_STORED_C) {
+            round_all(p.c, p.m * p.n);
+            round_all(p.more, p.m * p.n);
+        }
+        definition(&p, want);
+        for (fv_simd level = FV_SIMD_SCALAR; level <= best; level++)
+            if (!stored_agrees(&p, stored, level, pool, want))
+                differs(&p, fv_simd_name(level), fv_pool_threads(pool));
+        drop(&p);
+    }
+    free(want);
+}
+
 static void check(product p, fv_pool *pool)
 {
     const size_t bytes = (size_t)(p.m * p.n) * sizeof(float);
@@ -208,6 +277,30 @@ static void tile_edges(void)
         for (size_t j = 0; j < sizeof ns / sizeof *ns; j++)
             for (size_t l = 0; l < sizeof ks / sizeof *ks; l++)
                 check(product_of(ms[i], ns[j], ks[l], which++), NULL);
+}
+
+static void operands_in_memory(void)
+{
+    static const int64_t ms[] = {1, 5, 6, 7, 97}, ns[] = {1, 17, 64, 65}, ks[] = {1, 2, 33, 64};
+    int which = 0;
+    for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
+        for (size_t j = 0; j < sizeof ns / sizeof *ns; j++)
+            for (size_t l = 0; l < sizeof ks / sizeof *ks; l++)
+                check_stored(product_of(ms[i], ns[j], ks[l], which++), NULL);
+    for (int kind = 0; kind < KINDS; kind++)
+        check_stored(product_of(7, 75, kind % 2 ? 1601 : 1600, kind), NULL);
+    fv_pool *pool = NULL;
+    CHECK_EQ(fv_pool_create(3, &pool), FV_OK);
+    for (int kind = 0; kind < KINDS; kind += 5)
+        check_stored(product_of(300, 130, 65, kind), pool);
+    fv_pool_destroy(&pool);
+    const product p = product_of(2, 2, 2, 0);
+    fv_gemm g = description(&p);
+    g.stored_bf16 = 8;
+    CHECK(fv_gemm_scratch(&g, 1) == SIZE_MAX); /* no such operand */
+    g.stored_bf16 = FV_GEMM_STORED_A;
+    g.bf16 = 0;
+    CHECK(fv_gemm_scratch(&g, 1) == SIZE_MAX); /* only products that compute in bf16 */
 }
 
 /* k in blocks: sums wait in C, or beside it where C is also the residual. */
@@ -322,6 +415,7 @@ TEST_MAIN(argc, argv)
     TEST_BEGIN(argc, argv);
     best = fv_simd_detect();
     RUN(tile_edges);
+    RUN(operands_in_memory);
     RUN(long_k);
     RUN(threads_one_to_eight);
     RUN(empty_sizes);

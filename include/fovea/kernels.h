@@ -37,7 +37,8 @@
  *     sum = fma(A(i,2p), B(2p,j), fma(A(i,2p+1), B(2p+1,j), sum))
  *
  * Its bits depend on the level only where a number below 2^-126 comes up: the instruction takes
- * those for 0.
+ * those for 0. Operands may also be bf16 in memory (`stored_bf16`; pass their addresses as those of
+ * floats): they are read as they are, and a C of bf16 is the float result, rounded once.
  *
  * Training needs more than C of a product, and `aux` gets it in the same pass: what an activation's
  * derivative is computed from, or, beside the gradient dW = du^T x of a weight, that of the bias:
@@ -87,6 +88,13 @@ typedef enum fv_gemm_aux {
     FV_GEMM_AUX_COUNT
 } fv_gemm_aux;
 
+/* Operands that are bf16 in memory, as uint16_t, rather than floats. */
+enum {
+    FV_GEMM_STORED_A = 1,
+    FV_GEMM_STORED_B = 2,
+    FV_GEMM_STORED_C = 4 /* with the residual, and an aux of C's size */
+};
+
 enum { FV_GEMM_BATCH_RANK = 6 };
 
 typedef struct fv_gemm {
@@ -107,6 +115,7 @@ typedef struct fv_gemm {
     fv_weight_form b_form; /* of a packed B; but for F32: no batch, no accumulate */
     int bf16;              /* A and B are rounded to bf16; no batch, no packed B */
     fv_gemm_aux aux;       /* what exec->aux gets; ROW_SUMS are of A before rounding */
+    unsigned stored_bf16;  /* with bf16: FV_GEMM_STORED_A and the like, of what is bf16 in memory */
 } fv_gemm;
 
 typedef struct fv_gemm_exec {

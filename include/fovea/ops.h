@@ -101,12 +101,18 @@ FV_API fv_tensor *fv_linear(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_ten
 FV_API fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias,
                                 fv_act act, fv_tensor *residual);
 /*
- * What linear layers compute in: FV_F32 [the default], or FV_BF16 for mixed precision. Then
- * fv_linear and fv_linear_act round both operands of their three products (y, dx and dW) to bf16 on
- * the way and sum in float (`bf16` of fovea/kernels.h), which takes about half the time where the
- * CPU has AVX512_BF16. Tensors stay f32, and so does everything else: weights, gradients, biases,
- * norms, softmax, losses, optimizers. A layer's backward computes as its forward did, whatever is
- * set by then. f64 tensors and packed weights are multiplied as they are.
+ * What layers compute in: FV_F32 [the default], or FV_BF16 for mixed precision. Then fv_linear,
+ * fv_linear_act and fv_embedding give bf16 tensors, and what follows them works on those: sums and
+ * products of elements, activations, norms, dropout, rotary positions and attention take bf16 and
+ * give bf16, computing in float and rounding once, to nearest even. This halves the memory of
+ * activations; products take about half the time where the CPU has AVX512_BF16, and elsewhere
+ * multiply the same numbers as floats. Parameters stay f32, with a bf16 copy of each weight that
+ * products read; so do the gradients of parameters, statistics of norms, the log-sum-exp and
+ * losses. The gradient of a bf16 tensor is bf16. A sum of bf16 and f32 is bf16.
+ *
+ * Any other op takes a bf16 tensor as if it had been cast to f32, and its result is f32. Backward
+ * computes as forward did, whatever is set by then. f64 tensors and packed weights are multiplied
+ * as they are.
  *
  *     fv_status s = fv_ctx_set_compute(ctx, FV_BF16);
  *

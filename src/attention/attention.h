@@ -23,6 +23,7 @@ struct fv_attention_call {
     fv_attention how; /* complete; local-m as a window of the rule */
     const fv_score_kind *score;
     const fv_attention_input *in;
+    fv_attention_input wide; /* `in`, if bf16 was cast to f32: on paths that have no bf16 form */
     fv_dtype dtype;
     int64_t batch, heads, kv_heads, n_q, n_k;
 

@@ -90,6 +90,24 @@ static bool takes_half(const fv_attention_call *call)
            !how->want_scores && !how->want_weights && !call->in->temperature;
 }
 
+static fv_tensor *widened(fv_ctx *ctx, fv_tensor *x)
+{
+    return x && x->dtype == FV_BF16 ? fv_cast(ctx, x, FV_F32) : x;
+}
+
+/* bf16 inputs of a path that has no bf16 form are cast to f32. */
+static fv_status widen_inputs(fv_attention_call *call)
+{
+    const fv_attention_input *in = call->in;
+    if (!in || takes_half(call)) return FV_OK;
+    call->wide = *in;
+    call->wide.q = widened(call->ctx, in->q);
+    call->wide.k = widened(call->ctx, in->k);
+    call->wide.v = widened(call->ctx, in->v);
+    call->in = &call->wide;
+    return call->ctx->error;
+}
+
 /* The ranks and sizes that this layer relies on; the ops check the rest. */
 static fv_status check_tensors(fv_attention_call *call)
 {
@@ -150,6 +168,7 @@ fv_status fv_attention_check(fv_attention_call *call, const fv_attention *how)
         return fv_poison(ctx, FV_ERR_ARGUMENT, "attention: the description is not initialised");
     FV_TRY(check_numbers(ctx, &call->how));
     call->score = fv_score_find(call->how.score);
+    FV_TRY(widen_inputs(call));
     FV_TRY(check_tensors(call));
     FV_TRY(check_parameters(call));
     FV_TRY(check_documents(call));

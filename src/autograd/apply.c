@@ -68,6 +68,30 @@ static fv_tensor *make_strided(fv_ctx *ctx, const fv_spec *spec)
     return t;
 }
 
+/* Whether the op's rule for bf16 casts input i to f32. */
+static bool is_widened(const fv_op_desc *desc, int n_in, fv_tensor *const *in, int i)
+{
+    if (!in[i] || in[i]->dtype != FV_BF16) return false;
+    if (desc->bf16 == FV_BF16_MOVES) return false;
+    if (!(desc->bf16_inputs >> i & 1u)) return true;
+    for (int k = 0; desc->bf16_uniform && k < n_in; k++)
+        if (in[k] && in[k]->dtype == FV_F32 && desc->bf16_inputs >> k & 1u) return true;
+    return false;
+}
+
+/* The inputs as the op's rule takes them: `in` itself, or `room` with some of them cast. */
+static fv_tensor *const *take_inputs(fv_ctx *ctx, const fv_op_desc *desc, int n_in,
+                                     fv_tensor *const *in, fv_tensor **room)
+{
+    bool casts = false;
+    for (int i = 0; i < n_in; i++)
+        casts |= is_widened(desc, n_in, in, i);
+    if (!casts || n_in > FV_OP_MAX_CAST) return in;
+    for (int i = 0; i < n_in; i++)
+        room[i] = is_widened(desc, n_in, in, i) ? fv_cast(ctx, in[i], FV_F32) : in[i];
+    return room;
+}
+
 static void make_results(fv_op_run *run)
 {
     for (int k = 0; k < run->n_out; k++) {
@@ -94,6 +118,9 @@ void fv_op_apply_many(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in, 
         out[k] = ctx->invalid;
     const fv_op_desc *desc = fv_op_table[id];
     if (!is_ready(ctx, desc, n_in, in, n_out)) return;
+    fv_tensor *room[FV_OP_MAX_CAST];
+    in = take_inputs(ctx, desc, n_in, in, room);
+    if (ctx->error != FV_OK) return;
 
     fv_op_run run; /* not zeroed as a whole, to keep the overhead of small ops low */
     run.ctx = ctx;

@@ -102,11 +102,25 @@ static void deliver(fv_ctx *ctx, fv_edge *edge, fv_tensor *g)
     *slot = g;
 }
 
+/* A gradient of f32 or bf16 as the other, if its input has that: a sum of bf16 and f32 tensors
+ * sends one gradient to both. */
+static fv_tensor *as_dtype(fv_ctx *ctx, fv_tensor *g, fv_dtype dtype)
+{
+    const bool converts =
+        (g->dtype == FV_BF16 && dtype == FV_F32) || (g->dtype == FV_F32 && dtype == FV_BF16);
+    if (!converts) return g;
+    fv_tensor *other = fv_tensor_new(ctx, dtype, g->rank, g->shape);
+    if (ctx->error == FV_OK) fv_copy_into(ctx, other, g);
+    return other;
+}
+
 void fv_back_send(fv_op_back *back, int i, fv_tensor *g)
 {
     fv_ctx *ctx = back->ctx;
     fv_edge *edge = &back->node->edge[i];
     if (ctx->error != FV_OK || !edge->wants) return;
+    g = as_dtype(ctx, g, edge->dtype);
+    if (ctx->error != FV_OK) return;
     if (!fv_shape_equal(g->rank, g->shape, edge->rank, edge->shape) || g->dtype != edge->dtype) {
         char a[FV_SHAPE_TEXT], b[FV_SHAPE_TEXT];
         fv_poison(ctx, FV_ERR_INTERNAL, "%s: gradient %s %s for input %d, which is %s %s",
@@ -191,8 +205,9 @@ void fv_back_send_product_mixed(fv_op_back *back, int i, bool bf16, fv_matrix a,
     bool accumulate;
     fv_tensor *dest = fv_back_dest(back, i, &accumulate);
     if (back->ctx->error != FV_OK) return;
-    fv_product_mixed(back->ctx, dest->dtype, bf16, fv_matrix_at(dest->data, a.rows, b.cols), a, b,
-                     accumulate);
+    fv_matrix c = fv_matrix_at(dest->data, a.rows, b.cols);
+    c.bf16 = dest->dtype == FV_BF16;
+    fv_product_mixed(back->ctx, dest->dtype, bf16, c, a, b, accumulate);
     fv_back_commit(back, i, dest, accumulate);
 }
 
@@ -258,7 +273,8 @@ void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g)
         fv_back_send(back, i, g);
         return;
     }
-    fv_tensor *sum = fv_back_new(back, i);
+    if (g->dtype == FV_BF16) g = as_dtype(back->ctx, g, FV_F32); /* sums are f32 */
+    fv_tensor *sum = fv_tensor_new(back->ctx, g->dtype, edge->rank, edge->shape);
     if (back->ctx->error != FV_OK) return;
     fv_reduce_args args = {.op = FV_REDUCE_SUM, .alpha = 1.0};
     int lead = g->rank - edge->rank;

@@ -21,6 +21,7 @@ typedef struct checkpoint_params {
     fv_block_fn fn;
     void *user;
     random_state random;
+    int compute; /* the dtype of fv_ctx_set_compute in forward */
 } checkpoint_params;
 
 static random_state random_get(const fv_ctx *ctx)
@@ -56,7 +57,8 @@ fv_tensor *fv_checkpoint(fv_ctx *ctx, fv_block_fn fn, void *user, int n, fv_tens
         return ctx->invalid;
     }
     if (ctx->no_grad > 0) return fn(ctx, user, inputs);
-    checkpoint_params params = {.fn = fn, .user = user, .random = random_get(ctx)};
+    checkpoint_params params = {
+        .fn = fn, .user = user, .random = random_get(ctx), .compute = ctx->compute};
     fv_op_run run = {.ctx = ctx,
                      .desc = fv_op_table[FV_OP_CHECKPOINT],
                      .params = &params,
@@ -92,12 +94,14 @@ static void replay(fv_op_back *back, fv_tensor **leaves)
             leaves[i]->flags |= FV_TENSOR_LEAF;
     }
     random_state now = random_get(ctx), then = params->random;
-    int no_grad = ctx->no_grad;
+    const int no_grad = ctx->no_grad, compute = ctx->compute;
     then.numbers = back->saved[back->n_in];
     random_set(ctx, then);
     ctx->no_grad = 0; /* backward records nothing; this must be recorded */
+    ctx->compute = params->compute;
     fv_tensor *y = ctx->error == FV_OK ? run_recorded(ctx, params, leaves) : ctx->invalid;
     ctx->no_grad = no_grad;
+    ctx->compute = compute;
     random_set(ctx, now);
     if (ctx->error != FV_OK || !y->node) return;
     const fv_tensor *g = back->grad[0];

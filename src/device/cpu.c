@@ -34,7 +34,7 @@ static fv_status cpu_launch(fv_device *dev, fv_kernel_id kernel, fv_dtype dtype,
 {
     (void)args_bytes;
     fv_engine *engine = &((cpu_device *)dev)->engine;
-    FV_TRY(fv_engine_prepare(engine, kernel, args));
+    FV_TRY(fv_engine_prepare(engine, kernel, dtype, args));
 #ifdef FV_TEST_HOOKS
     engine->exec.dropped = dev->dropped;
 #endif

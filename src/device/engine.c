@@ -12,6 +12,7 @@ void fv_engine_init(fv_engine *engine, fv_ctx *ctx)
     engine->exec = (fv_exec){.parallel = run_on_pool,
                              .user = ctx->pool,
                              .threads = fv_pool_threads(ctx->pool),
+                             .table = &engine->table,
                              .fault = &engine->fault};
     engine->scratch_bytes = 0;
 }
@@ -28,19 +29,22 @@ size_t fv_engine_packed_bytes(const fv_device *dev, fv_weight_form form, int64_t
 }
 
 /* Enough for the level's own kernel and for the reference, whichever the dtype selects. */
-static size_t scratch_of(const fv_engine *engine, fv_kernel_id kernel, const void *args)
+static size_t scratch_of(const fv_engine *engine, fv_kernel_id kernel, fv_dtype dtype,
+                         const void *args)
 {
     const fv_kernel_table *t = &engine->table;
     const int threads = engine->exec.threads;
+    if (dtype == FV_BF16 && t->bf16_scratch[kernel]) return t->bf16_scratch[kernel](args, threads);
     const size_t own = t->scratch[kernel] ? t->scratch[kernel](args, threads) : 0;
     const size_t ref = t->ref_scratch[kernel] ? t->ref_scratch[kernel](args, threads) : 0;
     return own > ref ? own : ref;
 }
 
-fv_status fv_engine_prepare(fv_engine *engine, fv_kernel_id kernel, const void *args)
+fv_status fv_engine_prepare(fv_engine *engine, fv_kernel_id kernel, fv_dtype dtype,
+                            const void *args)
 {
     fv_ctx *ctx = engine->ctx;
-    const size_t need = scratch_of(engine, kernel, args);
+    const size_t need = scratch_of(engine, kernel, dtype, args);
     if (need <= engine->scratch_bytes) return FV_OK;
     /* Allocate before freeing: if this fails, queued launches still need the old block. */
     void *scratch = fv_mem_alloc(&ctx->mem, need);

@@ -27,7 +27,8 @@ static inline bool fv_engine_supports(const fv_engine *engine, fv_kernel_id kern
 size_t fv_engine_packed_bytes(const fv_device *dev, fv_weight_form form, int64_t k, int64_t n);
 
 /* Allocates the scratch memory that the kernel needs. Call it on the context's thread. */
-fv_status fv_engine_prepare(fv_engine *engine, fv_kernel_id kernel, const void *args);
+fv_status fv_engine_prepare(fv_engine *engine, fv_kernel_id kernel, fv_dtype dtype,
+                            const void *args);
 
 /* Runs a prepared kernel. */
 static inline void fv_engine_run(fv_engine *engine, fv_kernel_id kernel, fv_dtype dtype,

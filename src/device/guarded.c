@@ -268,7 +268,7 @@ static fv_status guarded_launch(fv_device *dev, fv_kernel_id kernel, fv_dtype dt
         FV_RETURN_IF(ptr[i] && !translate(g, ptr[i], &it->ptr[i]), ctx, FV_ERR_INTERNAL,
                      "%s: pointer %d (%p) is not memory of the guarded device", name, i, ptr[i]);
     }
-    FV_TRY(fv_engine_prepare(&g->engine, kernel, args));
+    FV_TRY(fv_engine_prepare(&g->engine, kernel, dtype, args));
     memcpy(it->args, args, args_bytes);
     it->kind = LAUNCH;
     it->kernel = kernel;

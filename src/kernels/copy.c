@@ -142,9 +142,15 @@ static void copy_same(const fv_exec *exec, void *const *ptr, const fv_elementwis
 static void convert_row(const fv_walk *w, int64_t n, const int64_t *at)
 {
     const fv_elementwise_args *m = w->args;
-    fv_convert(n, m->to, (char *)w->ptr[0] + at[0] * (int64_t)fv_dtype_size(m->to), w->step[0],
-               m->from, (const char *)w->ptr[1] + at[1] * (int64_t)fv_dtype_size(m->from),
-               w->step[1]);
+    void *out = (char *)w->ptr[0] + at[0] * (int64_t)fv_dtype_size(m->to);
+    const void *in = (const char *)w->ptr[1] + at[1] * (int64_t)fv_dtype_size(m->from);
+    const bool dense = w->step[0] == 1 && w->step[1] == 1;
+    if (dense && m->to == FV_F32 && m->from == FV_BF16)
+        w->exec->table->widen(n, in, out);
+    else if (dense && m->to == FV_BF16 && m->from == FV_F32)
+        w->exec->table->narrow(n, in, out);
+    else
+        fv_convert(n, m->to, out, w->step[0], m->from, in, w->step[1]);
 }
 
 static void copy(const fv_exec *exec, void *const *ptr, const void *args)

@@ -19,6 +19,7 @@ typedef struct fv_elementwise_args {
     int64_t stride[4][FV_MAX_RANK]; /* in pointer order */
     double alpha, beta;             /* op parameters; FILL's value is alpha */
     fv_dtype to, from;              /* COPY and FILL; `to` is the launch's dtype */
+    unsigned bf16; /* launches with FV_BF16: bit p, pointer p is bf16; the others are f32 */
 } fv_elementwise_args;
 
 /*

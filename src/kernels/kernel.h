@@ -34,6 +34,7 @@ typedef struct fv_exec {
     fv_parallel_fn parallel;
     void *user;
     int threads;
+    const struct fv_kernel_table *table; /* whose kernels a kernel may run on a part of its work */
     void *scratch; /* 64-byte aligned, of the size that the kernel's scratch query returned */
     fv_fault *fault;
     unsigned dropped; /* test hook; bit k set: leave out additive term k of the backward */
@@ -77,6 +78,11 @@ typedef struct fv_kernel_table {
     /* Of the reference kernels, which serve the dtypes that a level does not implement, such as
      * double. */
     size_t (*ref_scratch[FV_KERNEL_COUNT])(const void *args, int threads);
+    /* Of the kernels of kernels/bf16.h, in addition. */
+    size_t (*bf16_scratch[FV_KERNEL_COUNT])(const void *args, int threads);
+    /* n bf16 numbers as floats, and floats rounded to bf16, to nearest even. */
+    void (*widen)(int64_t n, const uint16_t *in, float *out);
+    void (*narrow)(int64_t n, const float *in, uint16_t *out);
     fv_simd level;
 } fv_kernel_table;
 

@@ -68,7 +68,7 @@ typedef struct fv_rotary_args {
  * CROSS_ENTROPY_GRAD ptr: dx, logits, lse, target, scale (1 element: upstream gradient)
  *   dx = scale alpha (softmax - (1-s) onehot - s/cols), 0 for ignored rows; alpha is 1/(rows kept)
  *   for a mean (from ptr[4][1], written by the op) so scale holds two elements: g, 1/kept.
- *   terms: 0 softmax, 1 one-hot, 2 smoothing
+ *   terms: 0 softmax, 1 one-hot, 2 smoothing. In place is allowed.
  */
 typedef struct fv_cross_entropy_args {
     int64_t rows, cols;

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "kernels/bf16.h"
 #include "kernels/level.h"
 #include "kernels/register.h"
 
@@ -37,6 +38,8 @@ static void fill_ref(fv_kernel_table *t)
     FILL(conv);
     FILL(optim);
 #undef FILL
+    fv_bf16_elementwise_register(t);
+    fv_bf16_rows_register(t);
 }
 
 void fv_kernel_table_register(fv_kernel_table *table, fv_simd level)

@@ -188,10 +188,11 @@ static fv_status read_windows(fv_answerer *a, int64_t question, const tokens *t,
     }
     const fv_sequences rows = {.count = count, .tokens = ids, .length = length, .types = types};
     const fv_batch batch = fv_batch_of_tokens(&rows);
-    const fv_tensor *out =
+    fv_tensor *out =
         fv_model_kind_of(e->model)->find_spans(ctx, fv_model_self(e->model), &batch, NULL);
     float *logits = fv_arena_array(&e->tokens, (size_t)total, 2 * sizeof *logits);
     FV_RETURN_IF(!logits, ctx, FV_ERR_MEMORY, "no memory for %lld numbers", (long long)total);
+    out = fv_cast(ctx, out, FV_F32);
     FV_TRY(fv_tensor_read(ctx, out, logits, 2 * (size_t)total * sizeof *logits));
     for (int64_t i = 0; i < count; logits += 2 * length[i++]) {
         window w = {.logits = logits,

@@ -203,7 +203,8 @@ fv_tensor *fv_side_embed(fv_ctx *ctx, const fv_transformer *m, const fv_side *si
         x = fv_add(ctx, x, types);
     }
     if (c->positions == FV_POSITION_LEARNED || c->positions == FV_POSITION_SINUSOID)
-        x = fv_add(ctx, x, rows_of_table(ctx, m, side->positions, rows, first, x->dtype));
+        x = fv_add(ctx, x,
+                   rows_of_table(ctx, m, side->positions, rows, first, fv_wide_dtype(x->dtype)));
     if (side->embedding_norm.weight) x = fv_norm_layer_run(ctx, &side->embedding_norm, x);
     return training ? fv_dropout(ctx, x, c->dropout) : x;
 }

@@ -23,7 +23,7 @@ static fv_tensor *rotary_angles(fv_ctx *ctx, const fv_mha *heads, const fv_tenso
 {
     const fv_rotary_config *rotary = &heads->cfg.rotary;
     if (rotary->width == 0 || given || ctx->error != FV_OK) return given;
-    return fv_rotary_table(ctx, x->dtype, rotary, first, x->shape[1]);
+    return fv_rotary_table(ctx, fv_wide_dtype(x->dtype), rotary, first, x->shape[1]);
 }
 
 /* A rotary table, and the axis of x along which its positions run; angles NULL: none. */
@@ -173,7 +173,8 @@ static fv_attention_input describe(fv_ctx *ctx, const fv_mha *heads, const fv_mh
     if (in->on_keys_values && ctx->error == FV_OK)
         in->on_keys_values(in->on_keys_values_user, ctx, &a.k, &a.v);
     if (heads->beta) a.beta = fv_reshape(ctx, heads->beta, 3, (int64_t[]){cfg->heads, 1, 1});
-    if (cfg->alibi) a.slopes = fv_alibi_slopes(ctx, fv_tensor_dtype(a.q), cfg->heads);
+    if (cfg->alibi && ctx->error == FV_OK)
+        a.slopes = fv_alibi_slopes(ctx, fv_wide_dtype(a.q->dtype), cfg->heads);
     add_relative(ctx, heads, in->position - in->key_position, &a);
     return a;
 }

@@ -391,5 +391,8 @@ const fv_op_desc fv_op_attend = {
     .terms = 3,
     .simd_levels_differ =
         "the streamed kernels shift by running maxima and sum in their own blocks",
+    .bf16 = FV_BF16_FOLLOWS,
+    .bf16_inputs = 1u << Q | 1u << K | 1u << V,
+    .bf16_uniform = true,
     FV_CASES(cases),
 };

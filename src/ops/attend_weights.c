@@ -321,6 +321,9 @@ static const fv_op_case cases[] = {
         .forward = forward_##word,                                                                 \
         .no_backward = NO_GRADIENT,                                                                \
         .simd_levels_differ = "the streamed kernels take 2^x from scores in base 2",               \
+        .bf16 = FV_BF16_SUMS,                                                                      \
+        .bf16_inputs = 1u << Q | 1u << K,                                                          \
+        .bf16_uniform = true,                                                                      \
         FV_CASES(cases),                                                                           \
     }
 

@@ -8,10 +8,14 @@ static fv_status binary_infer(fv_op_run *run)
 {
     for (int i = 0; i < 2; i++)
         if (!run->in[i]) return fv_op_error(run, FV_ERR_ARGUMENT, "input %d is missing", i);
-    if (run->in[0]->dtype != run->in[1]->dtype)
+    const fv_dtype a = run->in[0]->dtype, b = run->in[1]->dtype;
+    const bool mixed = (a == FV_BF16 && b == FV_F32) || (a == FV_F32 && b == FV_BF16);
+    if (a != b && !mixed)
         return fv_op_error(run, FV_ERR_DTYPE, "inputs are %s and %s: cast one of them",
-                           fv_dtype_name(run->in[0]->dtype), fv_dtype_name(run->in[1]->dtype));
-    return fv_spec_broadcast(run, 0, 0, 1);
+                           fv_dtype_name(a), fv_dtype_name(b));
+    FV_TRY(fv_spec_broadcast(run, 0, 0, 1));
+    run->spec[0].dtype = fv_result_dtype(run);
+    return FV_OK;
 }
 
 static fv_status real_infer(fv_op_run *run)
@@ -24,8 +28,9 @@ static fv_status arithmetic_infer(fv_op_run *run)
 {
     FV_TRY(binary_infer(run));
     fv_dtype dtype = run->in[0]->dtype;
-    if (dtype != FV_F32 && dtype != FV_F64 && dtype != FV_I32 && dtype != FV_I64)
-        return fv_op_error(run, FV_ERR_DTYPE, "inputs are %s, expected f32, f64, i32 or i64",
+    if (dtype != FV_F32 && dtype != FV_F64 && dtype != FV_I32 && dtype != FV_I64 &&
+        dtype != FV_BF16)
+        return fv_op_error(run, FV_ERR_DTYPE, "inputs are %s, expected f32, f64, bf16, i32 or i64",
                            fv_dtype_name(dtype));
     return FV_OK;
 }
@@ -72,6 +77,16 @@ static void launch_grad(fv_op_back *back, int which, fv_tensor *out)
                           (fv_tensor *[]){out, back->grad[0], back->saved[0], back->saved[1]});
 }
 
+/* What one input's gradient is computed in: the input's dtype, but f32 if it is summed down yet. */
+static fv_tensor *product_for(fv_op_back *back, int which)
+{
+    const fv_tensor *g = back->grad[0];
+    const bool is_summed =
+        !fv_shape_equal(g->rank, g->shape, fv_back_rank(back, which), fv_back_shape(back, which));
+    const fv_dtype dtype = fv_back_dtype(back, which);
+    return fv_tensor_new(back->ctx, is_summed ? fv_wide_dtype(dtype) : dtype, g->rank, g->shape);
+}
+
 static void backward(fv_op_back *back)
 {
     const unsigned traits = back->desc->traits;
@@ -81,7 +96,7 @@ static void backward(fv_op_back *back)
             fv_back_send_reduced(back, which, back->grad[0]);
             continue;
         }
-        fv_tensor *out = fv_tensor_like(back->ctx, back->grad[0]);
+        fv_tensor *out = product_for(back, which);
         if (back->ctx->error != FV_OK) return;
         if (which && traits & FV_NEGATES_B)
             launch_neg(back->ctx, out, back->grad[0]);
@@ -116,6 +131,8 @@ static void backward(fv_op_back *back)
         .backward = backward,                                                                      \
         .kernel_op = FV_BINARY_##op,                                                               \
         .traits = traits_,                                                                         \
+        .bf16 = FV_BF16_FOLLOWS,                                                                   \
+        .bf16_inputs = 3u,                                                                         \
         FV_CASES(name_##_cases),                                                                   \
     };
 #include "kernels/elementwise.def"

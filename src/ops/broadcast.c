@@ -62,5 +62,6 @@ const fv_op_desc fv_op_broadcast = {
     .params_bytes = sizeof(fv_shape_params),
     .infer = infer,
     .backward = backward,
+    .bf16 = FV_BF16_MOVES,
     FV_CASES(cases),
 };

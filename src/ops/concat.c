@@ -21,7 +21,7 @@ static fv_status check_input(fv_op_run *run, int i, int axis)
 {
     const fv_tensor *first = run->in[0], *x = run->in[i];
     if (!x) return fv_op_error(run, FV_ERR_ARGUMENT, "input %d is missing", i);
-    if (x->dtype != first->dtype)
+    if (fv_wide_dtype(x->dtype) != fv_wide_dtype(first->dtype))
         return fv_op_error(run, FV_ERR_DTYPE, "inputs are %s and %s: cast one of them",
                            fv_dtype_name(first->dtype), fv_dtype_name(x->dtype));
     if (x->rank != first->rank) return fv_op_mismatch(run, 0, i, "have different ranks");
@@ -43,6 +43,7 @@ static fv_status infer(fv_op_run *run)
             return fv_op_error(run, FV_ERR_SHAPE, "the resulting axis is too long");
     }
     fv_spec_like(run, 0, 0);
+    run->spec[0].dtype = fv_result_dtype(run);
     run->spec[0].shape[axis] = size;
     return FV_OK;
 }
@@ -95,5 +96,6 @@ const fv_op_desc fv_op_concat = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
+    .bf16 = FV_BF16_MOVES,
     FV_CASES(cases),
 };

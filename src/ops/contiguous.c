@@ -39,5 +39,6 @@ const fv_op_desc fv_op_contiguous = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
+    .bf16 = FV_BF16_MOVES,
     FV_CASES(cases),
 };

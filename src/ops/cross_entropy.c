@@ -48,7 +48,7 @@ static fv_status infer(fv_op_run *run)
                            params->smoothing);
     if (params->reduction != FV_REDUCTION_MEAN && params->reduction != FV_REDUCTION_SUM)
         return fv_op_error(run, FV_ERR_ARGUMENT, "unknown reduction %d", (int)params->reduction);
-    fv_spec_set(run, 0, logits->dtype, 0, NULL);
+    fv_spec_set(run, 0, fv_result_dtype(run), 0, NULL);
     return FV_OK;
 }
 
@@ -106,7 +106,8 @@ static void forward(fv_op_run *run)
     const cross_entropy_params *params = run->params;
     fv_tensor *logits = fv_contiguous_raw(ctx, run->in[LOGITS]);
     fv_tensor *target = fv_contiguous_raw(ctx, run->in[TARGET]), *out = run->out[0];
-    fv_tensor *losses = fv_tensor_new(ctx, logits->dtype, target->rank, target->shape);
+    const fv_dtype wide = fv_wide_dtype(logits->dtype);
+    fv_tensor *losses = fv_tensor_new(ctx, wide, target->rank, target->shape);
     fv_tensor *lse = fv_tensor_like(ctx, losses), *kept = NULL;
     if (ctx->error != FV_OK) return;
     const fv_cross_entropy_args args = args_of(params, logits);
@@ -114,7 +115,7 @@ static void forward(fv_op_run *run)
               (void *[]){losses->data, lse->data, logits->data, target->data}, &args, sizeof args);
     fv_launch_sum(ctx, out, losses, 1.0);
     if (params->reduction == FV_REDUCTION_MEAN) {
-        kept = count_kept(ctx, logits->dtype, target, params->ignore);
+        kept = count_kept(ctx, wide, target, params->ignore);
         if (ctx->error == FV_OK) fv_launch_binary(ctx, FV_BINARY_DIV, out, out, kept);
     }
     fv_tensor_free(ctx, &losses);
@@ -122,7 +123,7 @@ static void forward(fv_op_run *run)
         fv_save(run, SAVED_LOGITS, logits);
         fv_save(run, SAVED_TARGET, target);
         fv_save(run, SAVED_LSE, lse);
-        fv_save(run, SAVED_SCALE, make_scale(ctx, logits->dtype, kept));
+        fv_save(run, SAVED_SCALE, make_scale(ctx, wide, kept));
     } else {
         fv_tensor_free(ctx, &lse);
         fv_drop_copy(ctx, logits, run->in[LOGITS]);
@@ -131,12 +132,24 @@ static void forward(fv_op_run *run)
     fv_tensor_free(ctx, &kept);
 }
 
+/* Where dlogits go: over the logits themselves, which are the largest tensor of a language model,
+ * if only this call reads them again: it and perhaps their scope hold a reference, and results of
+ * recorded ops are not readable after backward. */
+static fv_tensor *make_gradient(fv_op_back *back, fv_tensor *logits)
+{
+    const bool is_kept = logits->flags & (FV_TENSOR_LEAF | FV_TENSOR_RETAINED);
+    const bool is_ours = logits->refs == 1 + (logits->scope != NULL) && logits->buffer->refs == 1 &&
+                         logits->buffer->owned;
+    if (is_kept || !is_ours) return fv_back_new(back, LOGITS);
+    return fv_tensor_view(back->ctx, logits, logits->rank, logits->shape, logits->stride, 0);
+}
+
 static void backward(fv_op_back *back)
 {
     fv_ctx *ctx = back->ctx;
     fv_tensor *logits = back->saved[SAVED_LOGITS], *target = back->saved[SAVED_TARGET];
     fv_tensor *lse = back->saved[SAVED_LSE], *scale = back->saved[SAVED_SCALE];
-    fv_tensor *dx = fv_back_new(back, LOGITS), *upstream = entry(ctx, scale, 0);
+    fv_tensor *dx = make_gradient(back, logits), *upstream = entry(ctx, scale, 0);
     if (ctx->error != FV_OK) return;
     fv_copy_into(ctx, upstream, back->grad[0]);
     const fv_cross_entropy_args args = args_of(back->params, logits);
@@ -177,5 +190,7 @@ const fv_op_desc fv_op_cross_entropy = {
     .forward = forward,
     .backward = backward,
     .terms = 3,
+    .bf16 = FV_BF16_SUMS,
+    .bf16_inputs = 1u << LOGITS,
     FV_CASES(cases),
 };

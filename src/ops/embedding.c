@@ -35,12 +35,12 @@ static fv_status infer(fv_op_run *run)
                            (long long)params->padding, (long long)table->shape[0]);
     fv_spec_like(run, 0, INDEX);
     fv_spec *spec = &run->spec[0];
-    spec->dtype = table->dtype;
+    spec->dtype = fv_result_dtype(run);
     spec->shape[spec->rank++] = table->shape[1];
     return FV_OK;
 }
 
-static void gather_packed(fv_op_run *run, const fv_tensor *table)
+static void gather_packed(fv_op_run *run, const fv_tensor *table, fv_tensor *rows)
 {
     fv_ctx *ctx = run->ctx;
     fv_tensor *index = fv_contiguous_raw(ctx, run->in[INDEX]);
@@ -50,15 +50,17 @@ static void gather_packed(fv_op_run *run, const fv_tensor *table)
                                          .n = table->shape[0],
                                          .form = (fv_weight_form)table->packed_form};
     fv_launch(ctx, FV_KERNEL_GATHER_WEIGHTS, FV_F32,
-              (void *[]){run->out[0]->data, table->packed->data, index->data}, &args, sizeof args);
+              (void *[]){rows->data, table->packed->data, index->data}, &args, sizeof args);
     fv_drop_copy(ctx, index, run->in[INDEX]);
 }
 
-static void forward(fv_op_run *run)
+/* rows, of the table's dtype, get the rows of the table. */
+static void gather(fv_op_run *run, fv_tensor *rows)
 {
     fv_ctx *ctx = run->ctx;
+    if (ctx->error != FV_OK) return;
     if (run->in[TABLE]->flags & FV_TENSOR_PACKED_ONLY) {
-        gather_packed(run, run->in[TABLE]);
+        gather_packed(run, run->in[TABLE], rows);
         return;
     }
     fv_tensor *table = fv_contiguous_raw(ctx, run->in[TABLE]);
@@ -70,9 +72,20 @@ static void forward(fv_op_run *run)
                                      .cols = table->shape[1],
                                      .padding_index = -1};
     fv_launch(ctx, FV_KERNEL_GATHER_ROWS, table->dtype,
-              (void *[]){run->out[0]->data, table->data, index->data}, &args, sizeof args);
+              (void *[]){rows->data, table->data, index->data}, &args, sizeof args);
     fv_save(run, 0, index);
     fv_drop_copy(ctx, table, run->in[TABLE]);
+}
+
+static void forward(fv_op_run *run)
+{
+    fv_tensor *out = run->out[0], *rows = out;
+    const fv_dtype dtype = run->in[TABLE]->dtype;
+    if (out->dtype != dtype) rows = fv_tensor_new(run->ctx, dtype, out->rank, out->shape);
+    gather(run, rows);
+    if (rows == out) return;
+    if (run->ctx->error == FV_OK) fv_copy_into(run->ctx, out, rows);
+    fv_tensor_free(run->ctx, &rows);
 }
 
 static void backward(fv_op_back *back)
@@ -89,8 +102,8 @@ static void backward(fv_op_back *back)
                                      .rows = dtable->shape[0],
                                      .cols = dtable->shape[1],
                                      .padding_index = params->padding};
-    fv_launch(ctx, FV_KERNEL_INDEX_ADD, dtable->dtype,
-              (void *[]){dtable->data, g->data, index->data}, &args, sizeof args);
+    fv_launch(ctx, FV_KERNEL_INDEX_ADD, g->dtype, (void *[]){dtable->data, g->data, index->data},
+              &args, sizeof args);
     fv_back_commit(back, TABLE, dtable, accumulate);
 }
 
@@ -117,5 +130,6 @@ const fv_op_desc fv_op_embedding = {
     .forward = forward,
     .backward = backward,
     .packed_only_inputs = 1u << TABLE,
+    .bf16 = FV_BF16_COMPUTES,
     FV_CASES(cases),
 };

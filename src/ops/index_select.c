@@ -56,13 +56,16 @@ static void backward(fv_op_back *back)
 {
     fv_ctx *ctx = back->ctx;
     fv_tensor *index = back->saved[0], *g = fv_contiguous_raw(ctx, back->grad[0]);
-    bool accumulate;
-    fv_tensor *dx = fv_back_dest(back, X, &accumulate);
+    bool accumulate = false;
+    /* The sum of rows is f32: that of bf16 rows is rounded when it is sent. */
+    fv_tensor *dx = g->dtype == FV_BF16
+                        ? fv_tensor_new(ctx, FV_F32, fv_back_rank(back, X), fv_back_shape(back, X))
+                        : fv_back_dest(back, X, &accumulate);
     if (ctx->error != FV_OK) return;
     if (!accumulate) fv_fill(ctx, dx, 0.0);
     const fv_rows_index_args args = args_of(back->params, dx, index);
     if (g->count > 0)
-        fv_launch(ctx, FV_KERNEL_INDEX_ADD, dx->dtype, (void *[]){dx->data, g->data, index->data},
+        fv_launch(ctx, FV_KERNEL_INDEX_ADD, g->dtype, (void *[]){dx->data, g->data, index->data},
                   &args, sizeof args);
     fv_back_commit(back, X, dx, accumulate);
 }
@@ -89,5 +92,6 @@ const fv_op_desc fv_op_index_select = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
+    .bf16 = FV_BF16_MOVES,
     FV_CASES(cases),
 };

@@ -29,8 +29,9 @@ static void forward(fv_op_run *run)
     const int64_t rows = fv_row_count(x);
     fv_tensor *mean = NULL, *rstd = NULL;
     if (run->recording) {
-        mean = fv_tensor_new(ctx, x->dtype, 1, &rows);
-        rstd = fv_tensor_new(ctx, x->dtype, 1, &rows);
+        const fv_dtype wide = fv_wide_dtype(x->dtype);
+        mean = fv_tensor_new(ctx, wide, 1, &rows);
+        rstd = fv_tensor_new(ctx, wide, 1, &rows);
     }
     if (ctx->error != FV_OK) return;
     const fv_norm_args args = {.rows = rows, .cols = x->shape[x->rank - 1], .eps = params->eps};
@@ -102,5 +103,7 @@ const fv_op_desc fv_op_layer_norm = {
     .forward = forward,
     .backward = backward,
     .terms = 3,
+    .bf16 = FV_BF16_FOLLOWS,
+    .bf16_inputs = 1u << X,
     FV_CASES(cases),
 };

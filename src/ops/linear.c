@@ -7,15 +7,15 @@
  * act' needs u for the GELUs and SiLU and act(u) for the others. While recording, the product's
  * epilogue also writes what is needed (aux). In backward, db comes from the launch that makes dW.
  *
- * In mixed precision (fv_ctx_set_compute) x, W and du are rounded to bf16 as operands of the three
- * products. db is the sum of du before rounding.
+ * In mixed precision (fv_ctx_set_compute) y is bf16, and so is du. The three products take bf16
+ * operands and sum in float: W by its bf16 copy, an f32 x rounded on its way. dW and db are f32.
  */
 #include "ops/product.h"
 #include "ops/rows.h"
+#include "tensor/bf16_copy.h"
 
 typedef struct linear_params {
     fv_act act;
-    bool bf16; /* operands of products are rounded */
 } linear_params;
 
 enum { X, WEIGHT, BIAS, RESIDUAL };
@@ -29,8 +29,11 @@ fv_tensor *fv_linear(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bi
 fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias, fv_act act,
                          fv_tensor *residual)
 {
-    const bool is_packed = weight && fv_weight_packed(weight);
-    const linear_params params = {act, ctx->compute == FV_BF16 && weight && !is_packed};
+    const linear_params params = {act};
+    if (weight && fv_weight_packed(weight)) { /* multiplied as it is, by f32 */
+        if (x && x->dtype == FV_BF16) x = fv_cast(ctx, x, FV_F32);
+        if (residual && residual->dtype == FV_BF16) residual = fv_cast(ctx, residual, FV_F32);
+    }
     return fv_op_apply(ctx, FV_OP_LINEAR, 4, (fv_tensor *[]){x, weight, bias, residual}, &params);
 }
 
@@ -83,6 +86,7 @@ static fv_status infer(fv_op_run *run)
     if (x->shape[x->rank - 1] != w->shape[1])
         return fv_op_mismatch(run, X, WEIGHT, "(x and weight) differ in their last axis");
     fv_spec_like(run, 0, X);
+    run->spec[0].dtype = fv_weight_packed(w) ? x->dtype : fv_result_dtype(run);
     run->spec[0].shape[x->rank - 1] = w->shape[0];
     const fv_tensor *bias = run->n_in > BIAS ? run->in[BIAS] : NULL;
     const fv_tensor *residual = run->n_in > RESIDUAL ? run->in[RESIDUAL] : NULL;
@@ -98,6 +102,28 @@ static fv_status infer(fv_op_run *run)
     return FV_OK;
 }
 
+/* The weight as a product reads it: with `bf16` its copy, unless it has strides that no product
+ * takes; then *w becomes a contiguous one. */
+static fv_matrix weight_matrix(fv_ctx *ctx, fv_tensor **w, bool bf16)
+{
+    const fv_tensor *given = *w;
+    fv_matrix m = fv_matrix_of(ctx, w);
+    if (!bf16 || *w != given || given->count == 0 || ctx->error != FV_OK) return m;
+    m.data = fv_bf16_copy(ctx, given);
+    m.bf16 = true;
+    return m;
+}
+
+/* The residual without gaps and in the result's dtype. */
+static fv_tensor *plain_residual_of(fv_ctx *ctx, fv_tensor *residual, fv_dtype dtype)
+{
+    if (!residual || ctx->error != FV_OK || residual->dtype == dtype)
+        return residual ? fv_contiguous_raw(ctx, residual) : NULL;
+    fv_tensor *copy = fv_tensor_new(ctx, dtype, residual->rank, residual->shape);
+    if (ctx->error == FV_OK) fv_copy_into(ctx, copy, residual);
+    return copy;
+}
+
 /* out = act(x W^T + b) + residual in one launch, where b and residual may be NULL. aux gets what
  * `kind` says, or is NULL. */
 static void launch_fused(fv_op_run *run, fv_gemm_aux kind, fv_tensor *aux)
@@ -106,17 +132,19 @@ static void launch_fused(fv_op_run *run, fv_gemm_aux kind, fv_tensor *aux)
     fv_tensor *out = run->out[0], *x = run->in[X], *w = run->in[WEIGHT];
     fv_tensor *bias = run->n_in > BIAS ? run->in[BIAS] : NULL;
     fv_tensor *residual = run->n_in > RESIDUAL ? run->in[RESIDUAL] : NULL;
-    fv_tensor *x_rows = x, *w_rows = w, *plain_bias = bias, *plain_residual = residual;
-    fv_matrix mx = fv_matrix_of(ctx, &x_rows), mw = fv_matrix_of(ctx, &w_rows);
+    const bool bf16 = out->dtype == FV_BF16;
+    fv_tensor *x_rows = x, *w_rows = w, *plain_bias = bias;
+    fv_matrix mx = fv_matrix_of(ctx, &x_rows), mw = weight_matrix(ctx, &w_rows, bf16);
     if (bias) plain_bias = fv_contiguous_raw(ctx, bias);
-    if (residual) plain_residual = fv_contiguous_raw(ctx, residual);
+    fv_tensor *plain_residual = plain_residual_of(ctx, residual, out->dtype);
     if (ctx->error != FV_OK) return;
 
     const linear_params *params = run->params;
     fv_matrix c = fv_matrix_at(out->data, mx.rows, mw.rows);
+    c.bf16 = bf16;
     fv_gemm gemm = fv_product_gemm(c, mx, fv_matrix_transpose(mw));
     gemm.act = params->act;
-    gemm.bf16 = params->bf16 && out->dtype == FV_F32;
+    gemm.bf16 = bf16;
     gemm.aux = kind;
     void *b = mw.data;
     if (fv_weight_packed(w)) {
@@ -181,6 +209,7 @@ static void backward(fv_op_back *back)
 {
     fv_ctx *ctx = back->ctx;
     const linear_params *params = back->params;
+    const bool bf16 = back->grad[0]->dtype == FV_BF16;
     if (back->n_in > RESIDUAL && fv_back_wants(back, RESIDUAL))
         fv_back_send(back, RESIDUAL, back->grad[0]);
     fv_tensor *du_rows = activation_grad(back, params->act);
@@ -188,11 +217,11 @@ static void backward(fv_op_back *back)
     if (ctx->error != FV_OK) return;
     if (fv_back_wants(back, X)) {
         fv_tensor *w = back->saved[SAVED_WEIGHT];
-        fv_matrix mw = fv_matrix_of(ctx, &w);
-        fv_back_send_product_mixed(back, X, params->bf16, du, mw);
+        fv_matrix mw = weight_matrix(ctx, &w, bf16);
+        if (ctx->error == FV_OK) fv_back_send_product_mixed(back, X, bf16, du, mw);
     }
     const int bias = back->n_in > BIAS && fv_back_wants(back, BIAS) ? BIAS : -1;
-    fv_back_send_outer(back, WEIGHT, bias, params->bf16, du_rows, back->saved[SAVED_X]);
+    fv_back_send_outer(back, WEIGHT, bias, bf16, du_rows, back->saved[SAVED_X]);
 }
 
 static const linear_params plain = {.act = FV_ACT_NONE}, relu = {.act = FV_ACT_RELU},
@@ -260,5 +289,7 @@ const fv_op_desc fv_op_linear = {
     .forward = forward,
     .backward = backward,
     .packed_only_inputs = 1u << WEIGHT,
+    .bf16 = FV_BF16_COMPUTES,
+    .bf16_inputs = 1u << X | 1u << RESIDUAL,
     FV_CASES(cases),
 };

@@ -48,8 +48,7 @@ static void launch(fv_op_back *back, const target *gamma, const target *beta, vo
                           tail[1],
                           tail[2],
                           tail[3]};
-    const fv_tensor *any = gamma->tensor ? gamma->tensor : beta->tensor;
-    fv_launch(back->ctx, FV_KERNEL_NORM_PARAM_GRAD, any->dtype, ptr, &args, sizeof args);
+    fv_launch(back->ctx, FV_KERNEL_NORM_PARAM_GRAD, back->saved[0]->dtype, ptr, &args, sizeof args);
 }
 
 void fv_norm_send_params(fv_op_back *back, int beta_input, fv_tensor *g, fv_tensor *x,

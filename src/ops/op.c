@@ -67,17 +67,34 @@ fv_status fv_need_real(fv_op_run *run, int i)
 {
     if (!run->in[i]) return fv_op_error(run, FV_ERR_ARGUMENT, "input %d is missing", i);
     fv_dtype dtype = run->in[i]->dtype;
+    if (dtype == FV_BF16 && (run->desc->bf16 == FV_BF16_MOVES || run->desc->bf16_inputs >> i & 1u))
+        return FV_OK;
     if (dtype != FV_F32 && dtype != FV_F64)
         return fv_op_error(run, FV_ERR_DTYPE, "input %d is %s, expected f32 or f64", i,
                            fv_dtype_name(dtype));
     return FV_OK;
 }
 
+fv_dtype fv_result_dtype(const fv_op_run *run)
+{
+    const fv_op_desc *desc = run->desc;
+    bool seen = false, all = true;
+    for (int i = 0; i < run->n_in; i++) {
+        if (!run->in[i]) continue;
+        seen |= run->in[i]->dtype == FV_BF16;
+        all &= run->in[i]->dtype == FV_BF16;
+    }
+    const fv_dtype wide = fv_wide_dtype(run->in[0]->dtype);
+    if (desc->bf16 == FV_BF16_COMPUTES) seen |= run->ctx->compute == (int)FV_BF16 && wide == FV_F32;
+    if (desc->bf16 == FV_BF16_MOVES) seen = all;
+    return seen && desc->bf16 != FV_BF16_SUMS ? FV_BF16 : wide;
+}
+
 fv_status fv_need_same_real(fv_op_run *run)
 {
     FV_TRY(fv_need_real(run, 0));
     for (int i = 1; i < run->n_in; i++)
-        if (run->in[i] && run->in[i]->dtype != run->in[0]->dtype)
+        if (run->in[i] && fv_wide_dtype(run->in[i]->dtype) != fv_wide_dtype(run->in[0]->dtype))
             return fv_op_error(run, FV_ERR_DTYPE, "inputs are %s and %s: cast one of them",
                                fv_dtype_name(run->in[0]->dtype), fv_dtype_name(run->in[i]->dtype));
     return FV_OK;

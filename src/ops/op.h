@@ -23,7 +23,7 @@ typedef enum fv_op_id {
     FV_OP_COUNT
 } fv_op_id;
 
-enum { FV_OP_MAX_OUT = 3, FV_OP_MAX_SAVED = 16, FV_CASE_INPUTS = 12 };
+enum { FV_OP_MAX_OUT = 3, FV_OP_MAX_SAVED = 16, FV_CASE_INPUTS = 12, FV_OP_MAX_CAST = 16 };
 
 typedef struct fv_op_desc fv_op_desc;
 
@@ -149,6 +149,18 @@ typedef enum fv_op_traits {
     FV_AVERAGES = 1 << 6      /* a sum is divided by the number of its elements */
 } fv_op_traits;
 
+/*
+ * What an op does with bf16 tensors. Parameters, tables of angles, biases of scores and statistics
+ * are f32 in every rule; so are the gradients of parameters. The gradient of a bf16 input is bf16.
+ */
+typedef enum fv_bf16_rule {
+    FV_BF16_WIDENS,   /* has no bf16 form: bf16 inputs are cast to f32 first (and that recorded) */
+    FV_BF16_MOVES,    /* moves elements of any dtype */
+    FV_BF16_FOLLOWS,  /* the result is bf16 if one of bf16_inputs is */
+    FV_BF16_COMPUTES, /* the result has the compute dtype: also bf16 if all inputs are f32 */
+    FV_BF16_SUMS      /* reads bf16_inputs, and the result is f32 */
+} fv_bf16_rule;
+
 struct fv_op_desc {
     fv_op_id id;
     const char *name;
@@ -173,6 +185,9 @@ struct fv_op_desc {
     bool is_view;
     /* Bit i: input i may be a packed-only weight (ops/linear_pack.c). */
     unsigned packed_only_inputs;
+    fv_bf16_rule bf16;
+    unsigned bf16_inputs; /* bit i: input i may be bf16; elsewhere bf16 is cast to f32 */
+    bool bf16_uniform;    /* ... and so it is if another of these inputs is f32 */
     const fv_op_case *cases;
     int n_cases;
 };
@@ -191,7 +206,11 @@ void fv_spec_like(fv_op_run *run, int k, int i);
 void fv_spec_set(fv_op_run *run, int k, fv_dtype dtype, int rank, const int64_t *shape);
 fv_status fv_spec_broadcast(fv_op_run *run, int k, int a, int b);
 
-/* Input checks that set the context's error and return it: f32 or f64; one real dtype for all. */
+/* The dtype of a result by the op's rule for bf16; without bf16, that of input 0. */
+fv_dtype fv_result_dtype(const fv_op_run *run);
+
+/* Input checks that set the context's error and return it: f32, f64, or bf16 where the op's rule
+ * takes it; one real dtype for all, where f32 and bf16 count as one. */
 fv_status fv_need_real(fv_op_run *run, int i);
 fv_status fv_need_same_real(fv_op_run *run); /* all non-NULL inputs */
 fv_status fv_need_dtype(fv_op_run *run, int i, fv_dtype dtype);

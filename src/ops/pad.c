@@ -85,5 +85,6 @@ const fv_op_desc fv_op_pad = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
+    .bf16 = FV_BF16_MOVES,
     FV_CASES(cases),
 };

@@ -33,6 +33,7 @@ fv_matrix fv_matrix_of(fv_ctx *ctx, fv_tensor **t)
         m.col = 1;
     }
     m.data = x->data;
+    m.bf16 = x->dtype == FV_BF16;
     return m;
 }
 
@@ -47,7 +48,10 @@ fv_gemm fv_product_gemm(fv_matrix c, fv_matrix a, fv_matrix b)
                      .b_col = b.col,
                      .c_row = c.row,
                      .residual_row = c.row,
-                     .batch = 1};
+                     .batch = 1,
+                     .stored_bf16 = (a.bf16 ? FV_GEMM_STORED_A : 0u) |
+                                    (b.bf16 ? FV_GEMM_STORED_B : 0u) |
+                                    (c.bf16 ? FV_GEMM_STORED_C : 0u)};
 }
 
 void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *const ptr[6])
@@ -58,7 +62,7 @@ void fv_product_launch(fv_ctx *ctx, fv_dtype dtype, const fv_gemm *gemm, void *c
                   (long long)gemm->m, (long long)gemm->k, (long long)gemm->k, (long long)gemm->n);
         return;
     }
-    fv_launch(ctx, FV_KERNEL_GEMM, dtype, ptr, gemm, sizeof *gemm);
+    fv_launch(ctx, FV_KERNEL_GEMM, fv_wide_dtype(dtype), ptr, gemm, sizeof *gemm);
 }
 
 void fv_product(fv_ctx *ctx, fv_dtype dtype, fv_matrix c, fv_matrix a, fv_matrix b, bool accumulate)
@@ -71,7 +75,7 @@ void fv_product_mixed(fv_ctx *ctx, fv_dtype dtype, bool bf16, fv_matrix c, fv_ma
 {
     fv_gemm gemm = fv_product_gemm(c, a, b);
     gemm.accumulate = accumulate;
-    gemm.bf16 = bf16 && dtype == FV_F32;
+    gemm.bf16 = bf16 && fv_wide_dtype(dtype) == FV_F32;
     fv_product_launch(ctx, dtype, &gemm, (void *[6]){c.data, a.data, b.data});
 }
 
@@ -90,13 +94,32 @@ fv_tensor *fv_product_pack(fv_ctx *ctx, fv_weight_form form, fv_matrix b)
     return packed;
 }
 
+/* A bf16 matrix as f32, in a tensor of the innermost scope. */
+static fv_tensor *widen_matrix(fv_ctx *ctx, fv_matrix *m)
+{
+    fv_tensor *wide = fv_tensor_new(ctx, FV_F32, 2, (int64_t[]){m->rows, m->cols});
+    if (ctx->error != FV_OK) return wide;
+    fv_elementwise_args args = {
+        .to = FV_F32, .from = FV_BF16, .rank = 2, .shape = {m->rows, m->cols}};
+    args.stride[0][0] = m->cols;
+    args.stride[0][1] = 1;
+    args.stride[1][0] = m->row;
+    args.stride[1][1] = m->col;
+    fv_launch(ctx, FV_KERNEL_COPY, FV_F32, (void *[]){wide->data, m->data}, &args, sizeof args);
+    *m = fv_matrix_at(wide->data, m->rows, m->cols);
+    return wide;
+}
+
 void fv_column_sum(fv_ctx *ctx, fv_dtype dtype, void *out, fv_matrix m)
 {
     if (ctx->error != FV_OK || m.cols == 0) return;
+    fv_tensor *wide = m.bf16 ? widen_matrix(ctx, &m) : NULL;
+    if (ctx->error != FV_OK) return;
     fv_reduce_args args = {.op = FV_REDUCE_SUM, .alpha = 1.0, .out_rank = 1, .red_rank = 1};
     args.out_shape[0] = m.cols;
     args.out_stride[0] = m.col;
     args.red_shape[0] = m.rows;
     args.red_stride[0] = m.row;
     fv_launch(ctx, FV_KERNEL_REDUCE, dtype, (void *[]){out, NULL, m.data}, &args, sizeof args);
+    if (wide) fv_tensor_free(ctx, &wide);
 }

@@ -17,6 +17,7 @@ typedef struct fv_matrix {
     char *data;
     int64_t rows, cols;
     int64_t row, col;
+    bool bf16; /* its elements are bf16; else of the product's dtype */
 } fv_matrix;
 
 /* Row-major without gaps. */
@@ -27,7 +28,8 @@ static inline fv_matrix fv_matrix_at(void *data, int64_t rows, int64_t cols)
 
 static inline fv_matrix fv_matrix_transpose(fv_matrix m)
 {
-    return (fv_matrix){.data = m.data, .rows = m.cols, .cols = m.rows, .row = m.col, .col = m.row};
+    return (fv_matrix){
+        .data = m.data, .rows = m.cols, .cols = m.rows, .row = m.col, .col = m.row, .bf16 = m.bf16};
 }
 
 /*

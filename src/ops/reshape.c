@@ -165,5 +165,6 @@ const fv_op_desc fv_op_reshape = {
     .forward = forward,
     .backward = backward,
     .is_view = true,
+    .bf16 = FV_BF16_MOVES,
     FV_CASES(cases),
 };

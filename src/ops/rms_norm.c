@@ -25,7 +25,7 @@ static void forward(fv_op_run *run)
     fv_tensor *x = fv_contiguous_raw(ctx, run->in[X]), *gamma;
     void *gamma_data = fv_optional_data(ctx, run->in[GAMMA], &gamma);
     const int64_t rows = fv_row_count(x);
-    fv_tensor *rrms = run->recording ? fv_tensor_new(ctx, x->dtype, 1, &rows) : NULL;
+    fv_tensor *rrms = run->recording ? fv_tensor_new(ctx, fv_wide_dtype(x->dtype), 1, &rows) : NULL;
     if (ctx->error != FV_OK) return;
     const fv_norm_args args = {.rows = rows, .cols = x->shape[x->rank - 1], .eps = params->eps};
     if (x->count > 0)
@@ -77,5 +77,7 @@ const fv_op_desc fv_op_rms_norm = {
     .forward = forward,
     .backward = backward,
     .terms = 2,
+    .bf16 = FV_BF16_FOLLOWS,
+    .bf16_inputs = 1u << X,
     FV_CASES(cases),
 };

@@ -66,5 +66,6 @@ const fv_op_desc fv_op_roll = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
+    .bf16 = FV_BF16_MOVES,
     FV_CASES(cases),
 };

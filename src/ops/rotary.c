@@ -109,5 +109,7 @@ const fv_op_desc fv_op_rotary = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
+    .bf16 = FV_BF16_FOLLOWS,
+    .bf16_inputs = 1u << X,
     FV_CASES(cases),
 };

@@ -145,5 +145,6 @@ const fv_op_desc fv_op_slice = {
     .infer = infer,
     .backward = backward,
     .is_view = true,
+    .bf16 = FV_BF16_MOVES,
     FV_CASES(cases),
 };

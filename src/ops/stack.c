@@ -19,7 +19,7 @@ static fv_status same_as_first(fv_op_run *run, int i)
 {
     const fv_tensor *first = run->in[0], *x = run->in[i];
     if (!x) return fv_op_error(run, FV_ERR_ARGUMENT, "input %d is missing", i);
-    if (x->dtype != first->dtype)
+    if (fv_wide_dtype(x->dtype) != fv_wide_dtype(first->dtype))
         return fv_op_error(run, FV_ERR_DTYPE, "inputs are %s and %s: cast one of them",
                            fv_dtype_name(first->dtype), fv_dtype_name(x->dtype));
     if (!fv_shape_equal(x->rank, x->shape, first->rank, first->shape))
@@ -38,7 +38,7 @@ static fv_status infer(fv_op_run *run)
         return fv_op_error(run, FV_ERR_ARGUMENT, "cannot insert axis %d into tensors of rank %d",
                            p->axis, x->rank);
     fv_spec *spec = &run->spec[0];
-    spec->dtype = x->dtype;
+    spec->dtype = fv_result_dtype(run);
     spec->rank = rank;
     for (int i = 0; i < rank; i++)
         spec->shape[i] = i == axis ? run->n_in : x->shape[i < axis ? i : i - 1];
@@ -87,5 +87,6 @@ const fv_op_desc fv_op_stack = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
+    .bf16 = FV_BF16_MOVES,
     FV_CASES(cases),
 };

@@ -96,6 +96,8 @@ fv_tensor *fv_scale(fv_ctx *ctx, fv_tensor *x, double scale)
         .kernel_op = FV_UNARY_##op,                                                                \
         .traits = saved,                                                                           \
         .terms = terms_,                                                                           \
+        .bf16 = FV_BF16_FOLLOWS,                                                                   \
+        .bf16_inputs = 1u,                                                                         \
         FV_CASES(name_##_cases),                                                                   \
     };
 

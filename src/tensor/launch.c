@@ -64,8 +64,13 @@ void fv_launch_elementwise(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype,
 {
     if (ctx->error != FV_OK || t[0]->count == 0) return;
     void *ptr[4] = {NULL};
-    for (int i = 0; i < n; i++)
-        if (t[i]) ptr[i] = t[i]->data;
+    args->bf16 = 0;
+    for (int i = 0; i < n; i++) {
+        if (!t[i]) continue;
+        ptr[i] = t[i]->data;
+        if (t[i]->dtype == FV_BF16) args->bf16 |= 1u << i;
+    }
+    if (args->bf16) dtype = FV_BF16;
     if (all_contiguous(n, t)) {
         args->rank = 1;
         args->shape[0] = t[0]->count;
@@ -116,7 +121,7 @@ static fv_tensor *as_f32(fv_ctx *ctx, const fv_tensor *t)
 void fv_add_into(fv_ctx *ctx, fv_tensor *dst, const fv_tensor *src)
 {
     if (ctx->error != FV_OK) return;
-    if (dst->dtype == FV_BF16 || dst->dtype == FV_F16) { /* storage types: add in f32 */
+    if (dst->dtype == FV_F16) { /* a storage type: add in f32 */
         fv_tensor *sum = as_f32(ctx, dst), *other = as_f32(ctx, src);
         fv_add_into(ctx, sum, other);
         if (ctx->error == FV_OK) fv_copy_into(ctx, dst, sum);

@@ -19,7 +19,8 @@ void fv_launch(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype, void *const *pt
 /*
  * An elementwise kernel over the shape of t[0], to which the other tensors broadcast (NumPy
  * rules; the caller has checked that they do). Entries may be NULL. Fills rank, shape and strides
- * of args.
+ * of args. dtype is that of the real operands; if any is bf16, the bf16 kernel runs
+ * (kernels/bf16.h), in which each operand is bf16 or f32.
  */
 void fv_launch_elementwise(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype,
                            fv_elementwise_args *args, int n, fv_tensor *const *t);
@@ -31,7 +32,7 @@ void fv_fill(fv_ctx *ctx, fv_tensor *t, double value);
 /* t itself if it is row-major without gaps, else a fresh contiguous copy. */
 fv_tensor *fv_contiguous_raw(fv_ctx *ctx, fv_tensor *t);
 
-/* dst += src, same shape and dtype. */
+/* dst += src, same shape; same dtype, or bf16 and f32. */
 void fv_add_into(fv_ctx *ctx, fv_tensor *dst, const fv_tensor *src);
 
 #endif

@@ -14,6 +14,7 @@ static void buffer_unref(fv_ctx *ctx, fv_buffer *buffer)
 {
     if (!buffer || --buffer->refs > 0) return;
     if (buffer->owned) ctx->device->ops->free(ctx->device, buffer->data, buffer->bytes);
+    ctx->device->ops->free(ctx->device, buffer->bf16, buffer->bytes / 2);
     fv_mem_free(&ctx->mem, buffer, sizeof *buffer);
 }
 

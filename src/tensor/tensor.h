@@ -16,7 +16,9 @@ typedef struct fv_buffer {
     bool owned; /* false: caller's memory (fv_wrap) */
     void *data;
     size_t bytes;
-    unsigned version; /* incremented by writes and optimizer steps, not by ops */
+    unsigned version;      /* incremented by writes and optimizer steps, not by ops */
+    void *bf16;            /* the rounded elements (tensor/bf16_copy.h), or NULL ... */
+    unsigned bf16_version; /* ... of this version */
 } fv_buffer;
 
 enum fv_tensor_flags {
@@ -77,6 +79,9 @@ static inline bool fv_tensor_tracked(const fv_tensor *t)
 {
     return t->node != NULL || (t->flags & FV_TENSOR_LEAF);
 }
+
+/* The dtype of sums, statistics, tables and losses of a tensor: f32 for bf16. */
+static inline fv_dtype fv_wide_dtype(fv_dtype dtype) { return dtype == FV_BF16 ? FV_F32 : dtype; }
 
 /* Element count with overflow check; every size must be >= 0. */
 bool fv_shape_count(int rank, const int64_t *shape, int64_t *count);

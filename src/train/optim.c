@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "tensor/bf16_copy.h"
 
 /* The state tensors of each kind, and the kernel that updates them. */
 typedef struct optim_kind {
@@ -225,6 +226,7 @@ static void update_all(fv_optim *optim, fv_optim_args args, const fv_tensor *blo
         args.weight_decay = optim->cfg.decay_matrices && w->rank < 2 ? 0 : optim->cfg.weight_decay;
         fv_launch(optim->ctx, kinds[optim->cfg.kind].kernel, w->dtype, ptr, &args, sizeof args);
         w->buffer->version++;
+        fv_bf16_copy_refresh(optim->ctx, w);
     }
 }
 

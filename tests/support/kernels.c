@@ -127,12 +127,14 @@ bool kernel_run_fault(fv_kernel_id id, fv_dtype dtype, void *const *ptr, const v
     fv_exec exec = {.parallel = parallel,
                     .user = setup.pool,
                     .threads = fv_pool_threads(setup.pool),
+                    .table = &setup.table,
                     .fault = fault};
 #ifdef FV_TEST_HOOKS
     exec.dropped = setup.dropped;
 #endif
-    size_t (*query)(const void *, int) =
-        (dtype == FV_F64 ? setup.table.ref_scratch : setup.table.scratch)[id];
+    const fv_kernel_table *t = &setup.table;
+    size_t (*query)(const void *, int) = (dtype == FV_F64 ? t->ref_scratch : t->scratch)[id];
+    if (dtype == FV_BF16 && t->bf16_scratch[id]) query = t->bf16_scratch[id];
     size_t bytes = query ? query(args, exec.threads) : 0;
     bytes = (bytes + 63) / 64 * 64;
     void *scratch = aligned_alloc(64, bytes ? bytes : 64);

@@ -2,6 +2,7 @@
 
 #include "base/rng.h"
 #include "fovea/autograd.h"
+#include "kernels/half.h"
 
 /* ---- numbers ---------------------------------------------------------------------- */
 
@@ -66,6 +67,16 @@ static double special_value(uint64_t key, int64_t i, double x)
     return (double)(float)specials[(int)(u * 4 * 8) & 7];
 }
 
+static void store(fv_dtype dtype, void *data, int64_t e, double x)
+{
+    if (dtype == FV_BF16)
+        ((uint16_t *)data)[e] = fv_f32_to_bf16((float)x);
+    else if (dtype == FV_F32)
+        ((float *)data)[e] = (float)x;
+    else
+        ((double *)data)[e] = x;
+}
+
 /* ---- inputs ----------------------------------------------------------------------- */
 
 bool op_case_differentiates(const fv_op_case *c, int i)
@@ -122,6 +133,19 @@ static fv_tensor *laid_out(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t 
     return view;
 }
 
+bool op_case_rounds(const fv_op_desc *desc, int i, const op_run_options *o)
+{
+    const bool all = desc->bf16 == FV_BF16_WIDENS || desc->bf16 == FV_BF16_MOVES;
+    if (o->dtype != FV_BF16 && !o->rounded) return false;
+    return (all || desc->bf16_inputs >> i & 1u) && !(o->keep_f32 >> i & 1u);
+}
+
+static fv_dtype real_dtype(const fv_op_desc *desc, int i, const op_run_options *o)
+{
+    if (o->dtype != FV_BF16) return o->dtype;
+    return op_case_rounds(desc, i, o) ? FV_BF16 : FV_F32;
+}
+
 static fv_tensor *make_input(fv_ctx *ctx, const fv_op_desc *desc, const fv_op_case *c, int i,
                              const op_run_options *o)
 {
@@ -132,7 +156,7 @@ static fv_tensor *make_input(fv_ctx *ctx, const fv_op_desc *desc, const fv_op_ca
     int64_t count = op_case_count(c, i, o->stretch);
     const bool whole =
         in->gen == FV_GEN_INDEX || in->gen == FV_GEN_OFFSETS || in->gen == FV_GEN_LENGTHS;
-    fv_dtype dtype = whole ? FV_I64 : in->gen == FV_GEN_MASK ? FV_U8 : o->dtype;
+    fv_dtype dtype = whole ? FV_I64 : in->gen == FV_GEN_MASK ? FV_U8 : real_dtype(desc, i, o);
     size_t bytes = (size_t)count * fv_dtype_size(dtype);
     void *data = malloc(bytes + 1);
     uint64_t key =
@@ -154,15 +178,17 @@ static fv_tensor *make_input(fv_ctx *ctx, const fv_op_desc *desc, const fv_op_ca
             double x = real_value(in->gen, key, e, count);
             if (o->specials) x = special_value(key, e, x);
             if (i == o->input && e == o->at) x += o->delta;
-            if (dtype == FV_F32)
-                ((float *)data)[e] = (float)x;
-            else
-                ((double *)data)[e] = x;
+            if (op_case_rounds(desc, i, o)) x = (double)fv_round_bf16((float)x);
+            store(dtype, data, e, x);
         }
     }
     fv_tensor *t = laid_out(ctx, dtype, in->rank, shape, data, bytes, o);
     free(data);
-    if (op_case_differentiates(c, i) && !o->no_grad) fv_leaf(ctx, t);
+    if (!op_case_differentiates(c, i) || o->no_grad) return t;
+    if (dtype == FV_BF16)
+        t->flags |= FV_TENSOR_LEAF; /* a program's leaves are f32 or f64 */
+    else
+        fv_leaf(ctx, t);
     return t;
 }
 
@@ -181,21 +207,22 @@ static op_array fetch(fv_ctx *ctx, const op_run_options *o, fv_tensor *t)
     return a;
 }
 
-static bool is_float(fv_dtype dtype) { return dtype == FV_F32 || dtype == FV_F64; }
+static bool is_float(fv_dtype dtype)
+{
+    return dtype == FV_F32 || dtype == FV_F64 || dtype == FV_BF16;
+}
 
 static double weight_of(int k, int64_t i) { return normal(fv_rng_key(7, (uint64_t)k, 99), i); }
 
-static fv_tensor *output_weights(fv_ctx *ctx, const fv_tensor *out, int k)
+static fv_tensor *output_weights(fv_ctx *ctx, const op_run_options *o, const fv_tensor *out, int k)
 {
     int64_t n = fv_tensor_count(out);
     fv_dtype dtype = fv_tensor_dtype(out);
     void *data = malloc((size_t)n * 8 + 1);
     for (int64_t i = 0; i < n; i++) {
         double w = (double)(float)weight_of(k, i);
-        if (dtype == FV_F32)
-            ((float *)data)[i] = (float)w;
-        else
-            ((double *)data)[i] = w;
+        if (o->dtype == FV_BF16 || o->rounded) w = (double)fv_round_bf16((float)w);
+        store(dtype, data, i, w);
     }
     fv_tensor *t = fv_from_host(ctx, dtype, fv_tensor_rank(out), fv_tensor_shape(out), data);
     free(data);
@@ -208,7 +235,7 @@ static void run_backward(fv_ctx *ctx, const op_run_options *o, int n_out, fv_ten
     int first = -1;
     for (int k = 0; k < n_out; k++) {
         if (!is_float(fv_tensor_dtype(out[k])) || !out[k]->node) continue;
-        fv_tensor *w = output_weights(ctx, out[k], k);
+        fv_tensor *w = output_weights(ctx, o, out[k], k);
         if (first < 0) {
             first = k;
             continue;
@@ -218,7 +245,8 @@ static void run_backward(fv_ctx *ctx, const op_run_options *o, int n_out, fv_ten
         out[k]->node->grad[k] = w;
     }
     if (first >= 0)
-        expect(ctx, o, fv_backward_from(ctx, out[first], output_weights(ctx, out[first], first)));
+        expect(ctx, o,
+               fv_backward_from(ctx, out[first], output_weights(ctx, o, out[first], first)));
 }
 
 bool op_case_run(fv_ctx *ctx, const fv_op_desc *desc, const fv_op_case *c, const op_run_options *o,
@@ -264,6 +292,7 @@ void op_result_free(op_result *r)
 
 double op_array_get(const op_array *a, int64_t i)
 {
+    if (a->dtype == FV_BF16) return (double)fv_bf16_to_f32(((const uint16_t *)a->data)[i]);
     return a->dtype == FV_F32 ? (double)((const float *)a->data)[i] : ((const double *)a->data)[i];
 }
 

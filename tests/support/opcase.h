@@ -22,6 +22,10 @@ typedef struct op_run_options {
     bool specials; /* sprinkle inf, NaN, zeros and denormals into the inputs */
     bool no_grad;  /* results only */
     bool quiet;    /* failures are expected (fault tests): report none */
+    /* dtype BF16: inputs are bf16 where the op takes them (all of an op that has no bf16 form).
+     * rounded, with dtype F32: the same numbers as floats. keep_f32: bit i, not input i. */
+    bool rounded;
+    unsigned keep_f32;
     /* Perturbation for differences: element `at` of input `input` gets `delta` added. */
     int input;
     int64_t at;
@@ -56,7 +60,10 @@ int64_t op_case_count(const fv_op_case *c, int i, int stretch);
 /* The weighted sum of all float results, in double: the function whose gradient is checked. */
 double op_result_value(const op_result *r);
 
-/* Element as double; f32 and f64 arrays. */
+/* Whether input i is bf16 in a run of that dtype. */
+bool op_case_rounds(const fv_op_desc *desc, int i, const op_run_options *o);
+
+/* Element as double; f32, f64 and bf16 arrays. */
 double op_array_get(const op_array *a, int64_t i);
 
 /* Same bits, any NaN equal to any NaN. Index of the first difference, or -1. */

@@ -2,15 +2,31 @@
  * The matrix product by its definition: every other level must equal it bit for bit.
  */
 #include "kernels/gemm.h"
+#include "kernels/half.h"
 #include "kernels/ref/lanes.h"
 #include "kernels/weights.h"
 
 typedef struct job {
     const fv_gemm *g;
     real *c;
-    const real *a, *b, *bias, *residual;
-    real *aux; /* what g->aux says, or NULL */
+    const real *a, *b, *bias, *residual; /* a, b, c, residual: bf16 as g->stored_bf16 says */
+    real *aux;                           /* what g->aux says, or NULL */
 } job;
+
+/* Element `at` of an operand that is real, or bf16 in memory. */
+static real load(const job *j, unsigned stored, const void *x, int64_t at)
+{
+    if (j->g->stored_bf16 & stored) return (real)fv_bf16_to_f32(((const uint16_t *)x)[at]);
+    return ((const real *)x)[at];
+}
+
+static void store(const job *j, unsigned stored, void *x, int64_t at, real value)
+{
+    if (j->g->stored_bf16 & stored)
+        ((uint16_t *)x)[at] = fv_f32_to_bf16((float)value);
+    else
+        ((real *)x)[at] = value;
+}
 
 static real activate(fv_act act, real x)
 {
@@ -47,15 +63,22 @@ static void low_precision_sums(const fv_gemm *g, const real *a, const char *pane
         sum[col] *= (real)scale[col];
 }
 
-/* One row with operands rounded to bf16: k in pairs, the second of a pair first. */
-static void bf16_row_sums(const fv_gemm *g, const real *a, const real *b, int64_t count, real *sum)
+/* Columns [first, first + count) of one row with operands rounded to bf16: k in pairs, the second
+ * of a pair first. */
+static void bf16_row_sums(const job *j, int64_t row, int64_t first, int64_t count, real *sum)
 {
+    const fv_gemm *g = j->g;
     for (int64_t pair = 0; pair < g->k; pair += 2)
         for (int64_t k = pair + 1; k >= pair; k--) {
-            const bool there = k < g->k;
-            const real x = there ? fv_round_bf16((float)a[k * g->a_col]) : 0;
+            real x = 0;
+            if (k < g->k)
+                x = fv_round_bf16(
+                    (float)load(j, FV_GEMM_STORED_A, j->a, row * g->a_row + k * g->a_col));
             for (int64_t col = 0; col < count; col++) {
-                const real y = there ? fv_round_bf16((float)b[k * g->b_row + col * g->b_col]) : 0;
+                real y = 0;
+                if (k < g->k)
+                    y = fv_round_bf16((float)load(j, FV_GEMM_STORED_B, j->b,
+                                                  k * g->b_row + (first + col) * g->b_col));
                 sum[col] = real_fma(x, y, sum[col]);
             }
         }
@@ -67,25 +90,25 @@ static void row_part(const job *j, const fv_gemm_offsets *at, int64_t row, int64
                      int64_t count)
 {
     const fv_gemm *g = j->g;
-    const real *a = j->a + at->a + row * g->a_row;
-    const real *b = j->b + at->b;
+    const real *a = g->bf16 ? NULL : j->a + at->a + row * g->a_row;
+    const real *b = g->bf16 ? NULL : j->b + at->b;
     int64_t b_row = g->b_row, b_col = g->b_col;
     if (g->b_packed) {
         b += first * g->k; /* `first` is the first column of a panel */
         b_row = FV_GEMM_PANEL;
         b_col = 1;
-    } else {
+    } else if (b) {
         b += first * b_col;
     }
-    real *c = j->c + at->c + row * g->c_row + first;
+    const int64_t c = at->c + row * g->c_row + first; /* also of aux: it has C's strides */
 
     real sum[FV_GEMM_PANEL];
     for (int64_t col = 0; col < count; col++)
-        sum[col] = g->accumulate ? c[col] : 0;
+        sum[col] = g->accumulate ? load(j, FV_GEMM_STORED_C, j->c, c + col) : 0;
     if (g->b_form != FV_WEIGHT_F32)
         low_precision_sums(g, a, fv_weight_panel(g->b_form, j->b, g->k, first), count, sum);
     else if (g->bf16)
-        bf16_row_sums(g, a, b, count, sum);
+        bf16_row_sums(j, row, first, count, sum);
     else
         for (int64_t k = 0; k < g->k; k++)
             for (int64_t col = 0; col < count; col++)
@@ -93,19 +116,22 @@ static void row_part(const job *j, const fv_gemm_offsets *at, int64_t row, int64
     for (int64_t col = 0; col < count; col++) {
         real y = sum[col];
         if (j->bias) y += j->bias[first + col];
-        if (g->aux == FV_GEMM_AUX_SUM) j->aux[c - j->c + col] = y; /* with C's strides */
+        if (g->aux == FV_GEMM_AUX_SUM) store(j, FV_GEMM_STORED_C, j->aux, c + col, y);
         y = activate(g->act, y);
-        if (g->aux == FV_GEMM_AUX_ACT) j->aux[c - j->c + col] = y;
-        if (j->residual) y += j->residual[at->residual + row * g->residual_row + first + col];
-        c[col] = y;
+        if (g->aux == FV_GEMM_AUX_ACT) store(j, FV_GEMM_STORED_C, j->aux, c + col, y);
+        if (j->residual)
+            y += load(j, FV_GEMM_STORED_C, j->residual,
+                      at->residual + row * g->residual_row + first + col);
+        store(j, FV_GEMM_STORED_C, j->c, c + col, y);
     }
 }
 
 /* The sum of a row of A. */
-static real row_sum(const fv_gemm *g, const real *a)
+static real row_sum(const job *j, int64_t row)
 {
+    const fv_gemm *g = j->g;
     real sum;
-    LANE_SUM(sum, g->k, a[i * g->a_col]);
+    LANE_SUM(sum, g->k, load(j, FV_GEMM_STORED_A, j->a, row * g->a_row + i * g->a_col));
     return sum;
 }
 
@@ -116,8 +142,7 @@ static void rows(const void *arg, int64_t begin, int64_t end, int thread)
     const fv_gemm *g = j->g;
     for (int64_t work_item = begin; work_item < end; work_item++) {
         fv_gemm_offsets at = fv_gemm_locate(g, work_item / g->m);
-        if (g->aux == FV_GEMM_AUX_ROW_SUMS)
-            j->aux[work_item] = row_sum(g, j->a + work_item * g->a_row);
+        if (g->aux == FV_GEMM_AUX_ROW_SUMS) j->aux[work_item] = row_sum(j, work_item);
         for (int64_t first = 0; first < g->n; first += FV_GEMM_PANEL) {
             int64_t left = g->n - first;
             row_part(j, &at, work_item % g->m, first, left < FV_GEMM_PANEL ? left : FV_GEMM_PANEL);

@@ -17,9 +17,11 @@ enum { BF16_AHEAD = 8 /* pairs of rows, prefetched before they are packed */ };
 typedef struct bf16_job {
     const fv_gemm *g;
     fv_gemm_bf16_plan plan;
-    float *c;
-    const float *a, *b, *bias, *residual;
-    float *aux; /* what g->aux says, or NULL */
+    void *c;
+    const void *a, *b, *residual; /* like C and aux: floats, or bf16 as the flags say */
+    const float *bias;
+    void *aux; /* what g->aux says, or NULL; sums of rows are floats */
+    bool a_half, b_half, c_half;
     uint32_t *scratch;
 } bf16_job;
 
@@ -36,101 +38,145 @@ static int64_t bf16_min(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- packing -------------------------------------------------------------------------- */
 
+/* Operands are floats, rounded on their way, or bf16 (`half`); `half` is a compile-time constant of
+ * each instance. Elements are counted from the operand's address. */
+V_INLINE const char *bf16_at(const void *x, const bool half, int64_t element)
+{
+    return (const char *)x + element * (half ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float));
+}
+V_INLINE v_words bf16_load(const void *x, const bool half, int64_t element, int count)
+{
+    const void *at = bf16_at(x, half, element);
+    return half ? v_load_words(at, count) : bf16_round(v_load(at, count));
+}
+
 /* Packs consecutive elements along k in pairs. */
-static void bf16_pack_line(const float *x, int64_t numbers, uint32_t *out)
+V_INLINE void bf16_pack_line(const void *x, const bool half, int64_t numbers, uint32_t *out)
 {
     uint16_t *to = (uint16_t *)(void *)out;
-    V_LOOP(numbers, 0, v_store_words(to + i, count, bf16_round(v_load(x + i, count))));
+    V_LOOP(numbers, 0, v_store_words(to + i, count, bf16_load(x, half, i, count)));
     if (numbers % 2) to[numbers] = 0;
 }
 
 /* Packs sixteen columns of two rows, interleaved; `second` NULL: zeros. Writes sixteen words. */
-V_INLINE void bf16_interleave(const float *first, const float *second, int count, uint32_t *out)
+V_INLINE void bf16_interleave(const void *first, const void *second, const bool half, int64_t at,
+                              int count, uint32_t *out)
 {
-    const v_words even = bf16_round(v_load(first, count));
-    const v_words odd = second ? bf16_round(v_load(second, count)) : v_words_zero();
+    const v_words even = bf16_load(first, half, at, count);
+    const v_words odd = second ? bf16_load(second, half, at, count) : v_words_zero();
     v_store_interleaved(out, even, odd);
 }
 
 /* Rows far apart: the hardware prefetcher does not follow them. */
-V_INLINE void bf16_prefetch(const float *line, int64_t floats)
+V_INLINE void bf16_prefetch(const void *line, const bool half, int64_t elements)
 {
-    for (int64_t i = 0; i < floats; i += FV_LINE)
-        fv_prefetch_l1(line + i);
+    for (int64_t i = 0; i < elements; i += half ? 2 * FV_LINE : FV_LINE)
+        fv_prefetch_l1((const void *)bf16_at(line, half, i));
 }
 
 /* Neither stride is 1: one element at a time. */
-static uint32_t bf16_word(const float *x, int64_t step, bool both)
+static uint16_t bf16_element(const void *x, bool half, int64_t at)
 {
-    const uint32_t low = fv_f32_to_bf16(x[0]);
-    return both ? low | (uint32_t)fv_f32_to_bf16(x[step]) << 16 : low;
+    return half ? ((const uint16_t *)x)[at] : fv_f32_to_bf16(((const float *)x)[at]);
+}
+static uint32_t bf16_word(const void *x, bool half, int64_t at, int64_t step, bool both)
+{
+    const uint32_t low = bf16_element(x, half, at);
+    return both ? low | (uint32_t)bf16_element(x, half, at + step) << 16 : low;
 }
 
 /* Column-major A into row tiles, [rows/6][pairs][6]. */
-static void bf16_pack_row_tiles(const float *a, int64_t a_col, int64_t rows, const bf16_item *item,
-                                uint32_t *out)
+V_INLINE void bf16_pack_row_tiles(const void *a, const bool half, int64_t a_col, int64_t rows,
+                                  const bf16_item *item, uint32_t *out)
 {
     _Alignas(64) uint32_t line[FV_GEMM_BF16_ROWS];
     for (int64_t pair = 0; pair < item->depth; pair++) {
-        const float *first = a + 2 * pair * a_col;
-        const float *second = 2 * pair + 1 < item->numbers ? first + a_col : NULL;
+        const void *first = bf16_at(a, half, 2 * pair * a_col);
+        const void *second =
+            2 * pair + 1 < item->numbers ? bf16_at(a, half, (2 * pair + 1) * a_col) : NULL;
         if (2 * (pair + BF16_AHEAD) + 1 < item->numbers) {
-            bf16_prefetch(first + 2 * BF16_AHEAD * a_col, rows);
-            bf16_prefetch(first + (2 * BF16_AHEAD + 1) * a_col, rows);
+            bf16_prefetch(bf16_at(first, half, 2 * BF16_AHEAD * a_col), half, rows);
+            bf16_prefetch(bf16_at(first, half, (2 * BF16_AHEAD + 1) * a_col), half, rows);
         }
-        V_LOOP(rows, 0, bf16_interleave(first + i, second ? second + i : NULL, count, line + i));
+        V_LOOP(rows, 0, bf16_interleave(first, second, half, i, count, line + i));
         for (int64_t row = 0; row < rows; row += FV_GEMM_TILE_ROWS)
             memcpy(out + row * item->depth + pair * FV_GEMM_TILE_ROWS, line + row,
                    FV_GEMM_TILE_ROWS * sizeof *line);
     }
 }
 
-/* Packs `rows` rows of A starting at row `row` of the work item, and sets the tile's strides of
- * A. */
-static void bf16_pack_a(const bf16_job *j, const bf16_item *item, int64_t row, int64_t rows,
-                        bf16_tile *t)
+/* Rows of A as the tiles read them: row i starts at base + i * step. */
+typedef struct bf16_rows {
+    const uint32_t *base;
+    int64_t step;
+} bf16_rows;
+
+/* Whether the pairs of a row-major bf16 A are read in place, as aligned words. */
+static bool bf16_reads_in_place(const bf16_job *j, const bf16_item *item)
 {
     const fv_gemm *g = j->g;
-    const float *a = j->a + (item->row + row) * g->a_row + item->k * g->a_col;
-    t->a_row = item->depth;
+    return j->a_half && g->a_col == 1 && g->a_row % 2 == 0 && item->numbers % 2 == 0 &&
+           (uintptr_t)j->a % sizeof(uint32_t) == 0;
+}
+
+/* Packs `rows` rows of A starting at row `row` of the work item, unless they are read in place, and
+ * sets the tile's strides of A. */
+static bf16_rows bf16_pack_a(const bf16_job *j, const bf16_item *item, int64_t row, int64_t rows,
+                             bf16_tile *t)
+{
+    const fv_gemm *g = j->g;
+    const bool half = j->a_half;
+    const void *a = bf16_at(j->a, half, (item->row + row) * g->a_row + item->k * g->a_col);
     t->a_col = 1;
+    if (bf16_reads_in_place(j, item)) {
+        t->a_row = g->a_row / 2;
+        return (bf16_rows){a, t->a_row};
+    }
+    t->a_row = item->depth;
     if (g->a_row == 1 && g->a_col != 1) {
-        bf16_pack_row_tiles(a, g->a_col, rows, item, item->a_block);
+        if (half)
+            bf16_pack_row_tiles(a, true, g->a_col, rows, item, item->a_block);
+        else
+            bf16_pack_row_tiles(a, false, g->a_col, rows, item, item->a_block);
         t->a_row = 1;
         t->a_col = FV_GEMM_TILE_ROWS;
-        return;
+        return (bf16_rows){item->a_block, item->depth};
     }
     for (int64_t i = 0; i < rows; i++) {
         uint32_t *out = item->a_block + i * item->depth;
-        const float *from = a + i * g->a_row;
+        const void *from = bf16_at(a, half, i * g->a_row);
         if (g->a_col == 1)
-            bf16_pack_line(from, item->numbers, out);
+            half ? bf16_pack_line(from, true, item->numbers, out)
+                 : bf16_pack_line(from, false, item->numbers, out);
         else
             for (int64_t pair = 0; pair < item->depth; pair++)
-                out[pair] =
-                    bf16_word(from + 2 * pair * g->a_col, g->a_col, 2 * pair + 1 < item->numbers);
+                out[pair] = bf16_word(from, half, 2 * pair * g->a_col, g->a_col,
+                                      2 * pair + 1 < item->numbers);
     }
+    return (bf16_rows){item->a_block, item->depth};
 }
 
 /* Row-major B. */
-static void bf16_pack_rows(const float *b, int64_t b_row, const bf16_item *item)
+V_INLINE void bf16_pack_rows(const void *b, const bool half, int64_t b_row, const bf16_item *item)
 {
     for (int64_t pair = 0; pair < item->depth; pair++) {
-        const float *first = b + 2 * pair * b_row;
-        const float *second = 2 * pair + 1 < item->numbers ? first + b_row : NULL;
+        const void *first = bf16_at(b, half, 2 * pair * b_row);
+        const void *second =
+            2 * pair + 1 < item->numbers ? bf16_at(b, half, (2 * pair + 1) * b_row) : NULL;
         if (2 * (pair + BF16_AHEAD) + 1 < item->numbers) {
-            bf16_prefetch(first + 2 * BF16_AHEAD * b_row, item->cols);
-            bf16_prefetch(first + (2 * BF16_AHEAD + 1) * b_row, item->cols);
+            bf16_prefetch(bf16_at(first, half, 2 * BF16_AHEAD * b_row), half, item->cols);
+            bf16_prefetch(bf16_at(first, half, (2 * BF16_AHEAD + 1) * b_row), half, item->cols);
         }
         V_LOOP(item->cols, 0,
-               bf16_interleave(first + i, second ? second + i : NULL, count,
+               bf16_interleave(first, second, half, i, count,
                                item->b_block + i / FV_TILE_COLS * FV_TILE_COLS * item->depth +
                                    pair * FV_TILE_COLS + i % FV_TILE_COLS));
     }
 }
 
 /* Column-major B: packs sixteen pairs of each column of a panel, then transposes them. */
-static void bf16_pack_columns(const float *b, int64_t b_col, const bf16_item *item)
+V_INLINE void bf16_pack_columns(const void *b, const bool half, int64_t b_col,
+                                const bf16_item *item)
 {
     _Alignas(64) uint32_t part[FV_TILE_COLS * FV_LANES];
     for (int64_t col = 0; col < item->cols; col += FV_TILE_COLS) {
@@ -139,10 +185,10 @@ static void bf16_pack_columns(const float *b, int64_t b_col, const bf16_item *it
         for (int64_t pair = 0; pair < item->depth; pair += FV_LANES) {
             const int64_t numbers = bf16_min(2 * FV_LANES, item->numbers - 2 * pair);
             for (int64_t i = 0; i < cols; i++) {
-                const float *from = b + (col + i) * b_col + 2 * pair;
+                const void *from = bf16_at(b, half, (col + i) * b_col + 2 * pair);
                 if (2 * pair + 4 * FV_LANES <= item->numbers)
-                    bf16_prefetch(from + 2 * FV_LANES, 2 * FV_LANES);
-                bf16_pack_line(from, numbers, part + i * FV_LANES);
+                    bf16_prefetch(bf16_at(from, half, 2 * FV_LANES), half, 2 * FV_LANES);
+                bf16_pack_line(from, half, numbers, part + i * FV_LANES);
             }
             fv_gemm_pack_b((numbers + 1) / 2, cols, (const float *)(const void *)part, 1, FV_LANES,
                            FV_TILE_COLS, (float *)(void *)(panel + pair * FV_TILE_COLS));
@@ -150,26 +196,36 @@ static void bf16_pack_columns(const float *b, int64_t b_col, const bf16_item *it
     }
 }
 
+/* B with neither stride 1. */
+static void bf16_pack_elements(const void *b, const bf16_job *j, const bf16_item *item)
+{
+    const fv_gemm *g = j->g;
+    for (int64_t col = 0; col < item->cols; col++)
+        for (int64_t pair = 0; pair < item->depth; pair++)
+            item->b_block[col / FV_TILE_COLS * FV_TILE_COLS * item->depth + pair * FV_TILE_COLS +
+                          col % FV_TILE_COLS] =
+                bf16_word(b, j->b_half, 2 * pair * g->b_row + col * g->b_col, g->b_row,
+                          2 * pair + 1 < item->numbers);
+}
+
 static void bf16_pack_b(const bf16_job *j, const bf16_item *item)
 {
     const fv_gemm *g = j->g;
-    const float *b = j->b + item->k * g->b_row + item->col * g->b_col;
+    const void *b = bf16_at(j->b, j->b_half, item->k * g->b_row + item->col * g->b_col);
     const int64_t whole = item->cols / FV_TILE_COLS * FV_TILE_COLS;
     if (whole < item->cols) /* zeros past the last column of a panel */
         memset(item->b_block + whole * item->depth, 0,
                (size_t)(item->depth * FV_TILE_COLS) * sizeof *item->b_block);
-    if (g->b_col == 1) {
-        bf16_pack_rows(b, g->b_row, item);
-    } else if (g->b_row == 1) {
-        bf16_pack_columns(b, g->b_col, item);
-    } else {
-        for (int64_t col = 0; col < item->cols; col++)
-            for (int64_t pair = 0; pair < item->depth; pair++)
-                item->b_block[col / FV_TILE_COLS * FV_TILE_COLS * item->depth +
-                              pair * FV_TILE_COLS + col % FV_TILE_COLS] =
-                    bf16_word(b + 2 * pair * g->b_row + col * g->b_col, g->b_row,
-                              2 * pair + 1 < item->numbers);
-    }
+    if (g->b_col == 1 && j->b_half)
+        bf16_pack_rows(b, true, g->b_row, item);
+    else if (g->b_col == 1)
+        bf16_pack_rows(b, false, g->b_row, item);
+    else if (g->b_row == 1 && j->b_half)
+        bf16_pack_columns(b, true, g->b_col, item);
+    else if (g->b_row == 1)
+        bf16_pack_columns(b, false, g->b_col, item);
+    else
+        bf16_pack_elements(b, j, item);
 }
 
 /* ---- row tiles ------------------------------------------------------------------------- */
@@ -178,7 +234,7 @@ static bool bf16_sums_rows(const bf16_job *j) { return j->g->aux == FV_GEMM_AUX_
 
 static bool bf16_has_epilogue(const bf16_job *j)
 {
-    return j->bias || j->residual || j->g->act || (j->aux && !bf16_sums_rows(j));
+    return j->bias || j->residual || j->g->act || j->c_half || (j->aux && !bf16_sums_rows(j));
 }
 
 /* The epilogue for sums starting at row `row` and column `col` of a work item. */
@@ -189,7 +245,7 @@ static fv_epilogue bf16_epilogue_at(const bf16_job *j, const bf16_item *item, in
     fv_epilogue f = {.act = g->act, .residual_row = g->residual_row};
     const int64_t r = item->row + row, c = item->col + col;
     if (j->bias) f.bias = j->bias + c;
-    if (j->residual) f.residual = j->residual + r * g->residual_row + c;
+    if (j->residual) f.residual = (const float *)j->residual + r * g->residual_row + c;
     if (j->aux) fv_epilogue_set_aux(&f, g, j->aux, r, c);
     return f;
 }
@@ -200,16 +256,18 @@ static void bf16_add_row_sums(const bf16_job *j, const bf16_item *item, int64_t 
     const fv_gemm *g = j->g;
     if (!bf16_sums_rows(j) || item->col > 0) return;
     const fv_row_sums s = {.rows = rows,
-                           .a = j->a + (item->row + row) * g->a_row,
+                           .a = bf16_at(j->a, j->a_half, (item->row + row) * g->a_row),
+                           .bf16 = j->a_half,
                            .a_row = g->a_row,
                            .a_col = g->a_col,
                            .lanes = item->lanes + (item->numbers < g->k ? FV_LANES * row : 0),
-                           .out = j->aux + item->row + row};
+                           .out = (float *)j->aux + item->row + row};
     fv_gemm_add_row_sums(&s, item->k, item->numbers);
     if (item->k + item->numbers == g->k) fv_gemm_join_row_sums(&s);
 }
 
-/* Where partial sums are kept between blocks of k: in C, unless C holds a residual still needed. */
+/* Where partial sums are kept between blocks of k: in C, unless C is bf16 or holds a residual still
+ * needed. Without blocks there are none. */
 typedef struct bf16_sums {
     float *base;
     int64_t row;
@@ -217,9 +275,10 @@ typedef struct bf16_sums {
 
 static bf16_sums bf16_partial_sums(const bf16_job *j, const bf16_item *item)
 {
-    if (j->residual && j->plan.depth < j->plan.pairs)
+    if ((j->residual || j->c_half) && j->plan.depth < j->plan.pairs)
         return (bf16_sums){item->sums, j->plan.panels * FV_GEMM_PANEL};
-    return (bf16_sums){j->c + item->row * j->g->c_row + item->col, j->g->c_row};
+    if (j->c_half) return (bf16_sums){NULL, 0};
+    return (bf16_sums){(float *)j->c + item->row * j->g->c_row + item->col, j->g->c_row};
 }
 
 /* Copies the columns of an incomplete tile between C and a buffer. */
@@ -230,6 +289,65 @@ static void bf16_copy(const float *from, int64_t from_row, float *to, int64_t to
         memcpy(to + i * to_row, from + i * from_row, (size_t)cols * sizeof *to);
 }
 
+/* Elements of a row of C, and back. */
+static void bf16_widen_rows(const uint16_t *from, int64_t from_row, float *to, int rows,
+                            int64_t cols)
+{
+    for (int row = 0; row < rows; row++)
+        V_LOOP(cols, 0,
+               v_store(to + row * FV_TILE_COLS + i, count,
+                       v_load_half(FV_BF16, from + row * from_row + i, count)));
+}
+
+static void bf16_narrow_rows(const float *from, uint16_t *to, int64_t to_row, int rows,
+                             int64_t cols)
+{
+    for (int row = 0; row < rows; row++)
+        V_LOOP(cols, 0,
+               v_store_half(FV_BF16, to + row * to_row + i, count,
+                            v_load(from + row * FV_TILE_COLS + i, count)));
+}
+
+/* The epilogue of a tile of a bf16 C, at row `row` and column `col` of C. */
+static void bf16_store_half(const bf16_job *j, int64_t row, int64_t col, float *sums, int rows,
+                            int64_t cols)
+{
+    const fv_gemm *g = j->g;
+    _Alignas(64) float more[FV_GEMM_TILE_ROWS * FV_TILE_COLS];
+    _Alignas(64) float aux[FV_GEMM_TILE_ROWS * FV_TILE_COLS];
+    const bool has_aux = j->aux && !bf16_sums_rows(j);
+    fv_epilogue f = {.act = g->act,
+                     .bias = j->bias ? j->bias + col : NULL,
+                     .residual_row = FV_TILE_COLS,
+                     .aux = has_aux ? aux : NULL,
+                     .aux_row = FV_TILE_COLS,
+                     .aux_after_act = g->aux == FV_GEMM_AUX_ACT};
+    if (j->residual) {
+        bf16_widen_rows((const uint16_t *)j->residual + row * g->residual_row + col,
+                        g->residual_row, more, rows, cols);
+        f.residual = more;
+    }
+    fv_gemm_apply_epilogue(&f, sums, FV_TILE_COLS, sums, FV_TILE_COLS, rows, cols);
+    const int64_t at = row * g->c_row + col;
+    bf16_narrow_rows(sums, (uint16_t *)j->c + at, g->c_row, rows, cols);
+    if (has_aux) bf16_narrow_rows(aux, (uint16_t *)j->aux + at, g->c_row, rows, cols);
+}
+
+/* Ends a tile whose sums are in `buffer`. */
+static void bf16_finish_tile(const bf16_job *j, const bf16_item *item, int64_t row, int64_t col,
+                             float *buffer, int rows, int64_t cols)
+{
+    const fv_gemm *g = j->g;
+    const int64_t r = item->row + row, c = item->col + col;
+    if (j->c_half) {
+        bf16_store_half(j, r, c, buffer, rows, cols);
+        return;
+    }
+    const fv_epilogue f = bf16_epilogue_at(j, item, row, col);
+    fv_gemm_apply_epilogue(&f, buffer, FV_TILE_COLS, (float *)j->c + r * g->c_row + c, g->c_row,
+                           rows, cols);
+}
+
 /* Multiplies rows [row, row + rows) of the work item by every panel of the block; t holds A. */
 static void bf16_row_tile(const bf16_job *j, const bf16_item *item, int64_t row, int rows,
                           bf16_tile *t)
@@ -237,30 +355,32 @@ static void bf16_row_tile(const bf16_job *j, const bf16_item *item, int64_t row,
     const fv_gemm *g = j->g;
     _Alignas(64) float buffer[FV_GEMM_TILE_ROWS * FV_TILE_COLS];
     const bf16_sums sums = bf16_partial_sums(j, item);
-    float *partial = sums.base + row * sums.row;
-    float *c = j->c + (item->row + row) * g->c_row + item->col;
     const bool first = item->k == 0, last = item->k + item->numbers == g->k;
-    const bool finish = last && bf16_has_epilogue(j);
+    const bool finish = last && bf16_has_epilogue(j), adds_half = first && j->c_half;
     for (int64_t col = 0; col < item->cols; col += FV_TILE_COLS) {
         const int64_t cols = bf16_min(FV_TILE_COLS, item->cols - col);
         const bool part = cols < FV_TILE_COLS, start = first && !g->accumulate;
+        float *partial = sums.base ? sums.base + row * sums.row + col : NULL;
         t->b = item->b_block + col * item->depth;
-        t->from = start ? NULL : partial + col;
+        t->from = start ? NULL : partial;
         t->from_row = sums.row;
-        if (part && !start) {
-            bf16_copy(partial + col, sums.row, buffer, FV_TILE_COLS, rows, cols);
+        if (!start && (part || adds_half)) {
+            if (adds_half)
+                bf16_widen_rows((const uint16_t *)j->c + (item->row + row) * g->c_row + item->col +
+                                    col,
+                                g->c_row, buffer, rows, cols);
+            else
+                bf16_copy(partial, sums.row, buffer, FV_TILE_COLS, rows, cols);
             t->from = buffer;
             t->from_row = FV_TILE_COLS;
         }
-        t->c = part || finish ? buffer : partial + col;
+        t->c = part || finish ? buffer : partial;
         t->c_row = part || finish ? FV_TILE_COLS : sums.row;
         bf16_tile_run(t, rows);
-        if (finish) {
-            const fv_epilogue f = bf16_epilogue_at(j, item, row, col);
-            fv_gemm_apply_epilogue(&f, buffer, FV_TILE_COLS, c + col, g->c_row, rows, cols);
-        } else if (part) {
-            bf16_copy(buffer, FV_TILE_COLS, partial + col, sums.row, rows, cols);
-        }
+        if (finish)
+            bf16_finish_tile(j, item, row, col, buffer, rows, cols);
+        else if (part)
+            bf16_copy(buffer, FV_TILE_COLS, partial, sums.row, rows, cols);
     }
 }
 
@@ -272,9 +392,9 @@ static void bf16_block(const bf16_job *j, const bf16_item *item)
     for (int64_t begin = 0; begin < item->rows; begin += FV_GEMM_BF16_ROWS) {
         const int64_t end = bf16_min(item->rows, begin + FV_GEMM_BF16_ROWS);
         bf16_add_row_sums(j, item, begin, end - begin);
-        bf16_pack_a(j, item, begin, end - begin, &t);
+        const bf16_rows a = bf16_pack_a(j, item, begin, end - begin, &t);
         for (int64_t row = begin; row < end; row += FV_GEMM_TILE_ROWS) {
-            t.a = item->a_block + (row - begin) * item->depth;
+            t.a = a.base + (row - begin) * a.step;
             bf16_row_tile(j, item, row, (int)bf16_min(FV_GEMM_TILE_ROWS, end - row), &t);
         }
     }
@@ -313,6 +433,9 @@ static void bf16_gemm(const fv_exec *exec, void *const *ptr, const void *args)
                   .bias = ptr[3],
                   .residual = ptr[4],
                   .aux = ptr[5],
+                  .a_half = ((const fv_gemm *)args)->stored_bf16 & FV_GEMM_STORED_A,
+                  .b_half = ((const fv_gemm *)args)->stored_bf16 & FV_GEMM_STORED_B,
+                  .c_half = ((const fv_gemm *)args)->stored_bf16 & FV_GEMM_STORED_C,
                   .scratch = exec->scratch};
     if (j.g->k == 0)
         j.a = j.b = j.c; /* never read, and may be NULL, to which no offset may be added */

@@ -271,7 +271,8 @@ void fv_gemm_apply_epilogue(const fv_epilogue *f, const float *sum, int64_t sum_
 /* The sums of some rows of A; k comes in ascending blocks of any size. */
 typedef struct fv_row_sums {
     int64_t rows;
-    const float *a; /* the first of the rows, at k = 0 */
+    const void *a; /* the first of the rows, at k = 0: floats, or bf16 */
+    bool bf16;
     int64_t a_row, a_col;
     float *lanes; /* [FV_LANES][rows], kept from block to block */
     float *out;   /* rows entries, written by the join */

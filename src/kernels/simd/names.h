@@ -26,6 +26,7 @@
 #define fv_simd_attention_weights_register FV_LEVEL_SYMBOL(fv_simd_attention_weights_register)
 #define fv_simd_bf16_register              FV_LEVEL_SYMBOL(fv_simd_bf16_register)
 #define fv_simd_elementwise_register       FV_LEVEL_SYMBOL(fv_simd_elementwise_register)
+#define fv_simd_half_register              FV_LEVEL_SYMBOL(fv_simd_half_register)
 #define fv_simd_register                   FV_LEVEL_SYMBOL(fv_simd_register)
 #define fv_simd_gemm_register              FV_LEVEL_SYMBOL(fv_simd_gemm_register)
 #define fv_simd_index_register             FV_LEVEL_SYMBOL(fv_simd_index_register)

@@ -3,6 +3,7 @@
 
 void fv_simd_register(fv_kernel_table *t)
 {
+    fv_simd_half_register(t);
     fv_simd_elementwise_register(t);
     fv_simd_reduce_register(t);
     fv_simd_softmax_register(t);
