@@ -65,8 +65,7 @@ static void print_json(const char *path, fv_sound *sound)
     cli_json_close(&j, '}');
 }
 
-/* ---- spectrogram ------------------------------------------------------------------------------
- */
+/* ---- spectrogram ------------------------------------------------------------------ */
 
 /* Mel filters over frames of 25 ms, every 10 ms or, in a long recording, less often. As text, a
  * frame has a cell of two columns if 80 columns allow that; else two filters share a row. */

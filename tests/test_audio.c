@@ -22,8 +22,7 @@ static void begin(uint64_t seconds)
 
 static void end(void) { fv_ctx_destroy(&ctx); }
 
-/* ---- files made here ---------------------------------------------------------------------------
- */
+/* ---- files made here -------------------------------------------------------------- */
 
 typedef struct wav_spec {
     unsigned tag, bits, channels, rate, align; /* align 0: what fits */
@@ -180,8 +179,7 @@ static void long_files_are_read(void)
     end();
 }
 
-/* ---- what is refused ---------------------------------------------------------------------------
- */
+/* ---- what is refused -------------------------------------------------------------- */
 
 static void refused(size_t bytes, fv_status status, const char *text)
 {
@@ -311,8 +309,7 @@ static void seconds_are_limited(void)
     end();
 }
 
-/* ---- writing -----------------------------------------------------------------------------------
- */
+/* ---- writing ---------------------------------------------------------------------- */
 
 static void wav_files_are_written(void)
 {
@@ -355,8 +352,7 @@ static void wav_files_are_written(void)
     fv_ctx_destroy(&ctx);
 }
 
-/* ---- FLAC --------------------------------------------------------------------------------------
- */
+/* ---- FLAC ------------------------------------------------------------------------- */
 
 static bool flac_is_here(void)
 {
@@ -464,8 +460,7 @@ static void flac_seconds_are_limited(void)
     free(data);
 }
 
-/* ---- resampling --------------------------------------------------------------------------------
- */
+/* ---- resampling ------------------------------------------------------------------- */
 
 static float *expected_array(const char *name, int64_t *count)
 {
