@@ -8,7 +8,7 @@
 # elsewhere.
 # Everything else is `unit`. A name matches its whole file name without the extension.
 set(FV_THREADED_TESTS test_base test_gemm test_guarded test_kernels_threads test_bits
-  test_batch test_sequence test_attention_raw test_waiting)
+  test_batch test_features test_sequence test_attention_raw test_waiting)
 set(FV_SLOW_TESTS)
 # The longest first, ten seconds and more under a sanitizer: they are begun before the others, so that
 # both cores end together, and may take twice as long.
