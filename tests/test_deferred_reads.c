@@ -15,7 +15,7 @@ static fv_tensor *number(fv_ctx *ctx, double value)
     return fv_full(ctx, FV_F64, 1, (int64_t[]){1}, value);
 }
 
-/* A kernel that meets an index outside its table. */
+/* A kernel with an index outside its table. */
 static void raise_fault(fv_ctx *ctx, int64_t index)
 {
     fv_tensor *table = fv_zeros(ctx, FV_F32, 2, (int64_t[]){3, 2});
@@ -46,7 +46,7 @@ static void the_guarded_device_delivers_when_asked(void)
     double got = 0;
     bool done = true;
     CHECK_OK(ctx, fv_later_begin(ctx, t, &later));
-    for (int i = 0; i < 1000; i++) /* more than the queue holds: it has run, but nobody waited */
+    for (int i = 0; i < 1000; i++) /* more than the queue holds: it has run without a wait */
         fv_fill(ctx, t, 4);
     CHECK_OK(ctx, fv_later_end(ctx, &later, false, &got, sizeof got, &done));
     CHECK(!done && got == 0);
@@ -101,7 +101,7 @@ static void a_fault_comes_with_its_own_read(void)
     CHECK(done && fv_later_is_none(&after));
     CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_INDEX);
     CHECK(strstr(fv_ctx_message(ctx), "index 9 is outside 0..2") != NULL);
-    /* A fault that was reported by somebody else is not reported twice, and a new one is. */
+    /* A fault that was reported by another read is not reported twice, and a new one is. */
     raise_fault(ctx, 8);
     CHECK_OK(ctx, fv_later_begin(ctx, t, &after));
     CHECK_EQ(fv_tensor_read(ctx, t, &got, sizeof got), FV_ERR_INDEX);

@@ -182,7 +182,7 @@ static void some_logits_are_enough(void)
     for (int kind = 0; kind < 6; kind++) {
         fv_search_config cfg = config();
         cfg.temperature = kind % 2 ? 0.7 : 1;
-        cfg.top_p = kind / 2 == 1 ? 0.6 : 1;
+        cfg.top_p = kind / 2 == 1 ? 0.85 : 1;
         cfg.min_p = kind / 2 == 2 ? 0.01 : 0;
         double total = 0;
         for (int i = 0; i < N; i++)
@@ -201,7 +201,7 @@ static void some_logits_are_enough(void)
             if (pick >= 0) CHECK_EQ(place[pick], expected);
         }
     }
-    CHECK(beyond > 0 && within > 1000);
+    CHECK(beyond > 0 && within > 800);
     fv_ctx_destroy(&ctx);
 }
 

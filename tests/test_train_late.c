@@ -64,7 +64,7 @@ static fv_status begin(void *user, uint64_t step, int phase, fv_step_plan *plan)
     return inner.begin(&((late_run *)user)->t, step, phase, plan);
 }
 
-/* The tiny task's loss; in the step fault_at a kernel of its last part meets a bad index. */
+/* The tiny task's loss; in the step fault_at a kernel of its last part has a bad index. */
 static fv_tensor *loss(void *user, fv_ctx *ctx, int phase, int64_t part)
 {
     late_run *r = user;
@@ -272,6 +272,29 @@ static void faults_on_the_cpu(void)
     CHECK(strstr(r.message, "step 5: ") != NULL);
 }
 
+/* Saving and evaluating wait for their step. */
+static void states_are_saved_when_due(void)
+{
+    static late_run r;
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        char folder[512], name[32];
+        int seen[FV_TRAIN_STOPPED_EARLY + 1] = {0};
+        snprintf(name, sizeof name, "save-%d", (int)seed);
+        snprintf(folder, sizeof folder, "%s", folder_sub(name));
+        r = (late_run){.steps = 40, .phases = 1, .guarded = true, .seed = seed, .folder = folder};
+        run(&r);
+        for (int i = 0; i < r.events; i++) {
+            const event *e = &r.event[i];
+            seen[e->kind]++;
+            CHECK(e->kind != FV_TRAIN_SAVED || e->step % 10 == 0);
+            CHECK(e->kind != FV_TRAIN_EVALUATED || e->step % 20 == 0);
+        }
+        CHECK_EQ(seen[FV_TRAIN_STEP], 40);
+        CHECK_EQ(seen[FV_TRAIN_SAVED], 4);
+        CHECK_EQ(seen[FV_TRAIN_EVALUATED], 2);
+    }
+}
+
 /* Cancelled after a step, or within the second phase of one; then resumed, on either device. */
 static void cancelled_runs_resume(void)
 {
@@ -352,6 +375,7 @@ TEST_MAIN(argc, argv)
     RUN(one_read_a_step);
     RUN(faults_stop_at_their_step);
     RUN(faults_on_the_cpu);
+    RUN(states_are_saved_when_due);
     RUN(cancelled_runs_resume);
     RUN(killed_runs_resume);
     folder_remove();

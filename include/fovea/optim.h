@@ -151,8 +151,8 @@ typedef struct fv_step_report {
  * Steps are counted for all parameters together: Adam corrects the averages of one that had no
  * gradient for a while as if it had had (PyTorch counts for each alone). A step whose gradients are
  * not all finite is skipped and counted; max_skipped in a row is FV_ERR_NONFINITE. report may be
- * NULL. Waits for the device once, unless unchecked; the trainer of fovea/train.h learns what became
- * of a step while the next one is computed.
+ * NULL. Waits for the device once, unless unchecked; the trainer of fovea/train.h learns what
+ * became of a step while the next one is computed.
  */
 FV_API FV_MUST_USE fv_status fv_optim_step(fv_optim *optim, double lr, fv_step_report *report);
 
