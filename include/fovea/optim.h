@@ -22,8 +22,9 @@
  *     fv_params_destroy(&params);
  *
  * A step that fails changes no parameter: memory for the state is taken when the optimizer is
- * made, and errors of earlier launches show before the first update. (Unchecked steps wait for
- * nothing, so on a device that runs late such an error may show after them.)
+ * made, and an error of an earlier launch stops the updates on the device itself. (Unchecked steps
+ * wait for nothing, so on a device that runs late such an error may show after them; they have then
+ * changed nothing.)
  */
 #ifndef FOVEA_OPTIM_H
 #define FOVEA_OPTIM_H
@@ -150,7 +151,8 @@ typedef struct fv_step_report {
  * Steps are counted for all parameters together: Adam corrects the averages of one that had no
  * gradient for a while as if it had had (PyTorch counts for each alone). A step whose gradients are
  * not all finite is skipped and counted; max_skipped in a row is FV_ERR_NONFINITE. report may be
- * NULL.
+ * NULL. Waits for the device once, unless unchecked; the trainer of fovea/train.h learns what
+ * became of a step while the next one is computed.
  */
 FV_API FV_MUST_USE fv_status fv_optim_step(fv_optim *optim, double lr, fv_step_report *report);
 

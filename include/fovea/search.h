@@ -27,6 +27,11 @@
  * score is log p(y|x) / |y|^alpha; `beam` outputs are collected; the search ends when the score of
  * the most likely prefix is no better than the worst of them (or, with `early_stopping`, as soon as
  * there are that many); prefixes cut off at max_tokens compete with outputs that ended.
+ *
+ * A step is read once from the device: greedy search reads the chosen tokens, beam search the
+ * beam + 1 most likely continuations of a prefix, sampling the top_k (or 1024) largest logits. All
+ * scores of a step are read only where a setting changes them (bans, penalties, minimum lengths,
+ * forced tokens, renormalize), and for a draw beyond the 1024 most likely tokens.
  */
 #ifndef FOVEA_SEARCH_H
 #define FOVEA_SEARCH_H
@@ -49,6 +54,7 @@ typedef struct fv_step_output {
     fv_tensor *choices; /* i64 [rows]: the choices of row r are 0 .. choices[r] - 1; NULL: all */
     fv_tensor *mask;    /* u8, i32 or i64 [rows, max_choices]: 0 where a choice is invalid; NULL */
     fv_tensor *best;    /* of fv_stepper.best: i64 [rows], the chosen tokens */
+    const int64_t *best_on_host; /* the same, where the model has read them anyway; or NULL */
 } fv_step_output;
 
 /*
@@ -73,6 +79,9 @@ typedef struct fv_stepper {
      * models that can find it without all logits. NULL: the search uses step. */
     fv_status (*best)(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weights,
                       fv_step_output *out);
+    /* Called before step and best with the same tokens on the host, for models that keep a list of
+     * them: reading the tensor would wait for the device. May be NULL. */
+    void (*feed)(void *user, int64_t rows, const int64_t *tokens);
 } fv_stepper;
 
 typedef struct fv_search_config {

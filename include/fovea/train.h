@@ -27,6 +27,11 @@
  * gradients of parts are added as a binary tree over the part number, and random ops draw by the
  * number of a row in the step. A run of a + b steps has the bits of a run of a steps, resumed for b
  * more, on any thread count.
+ *
+ * On a device that runs late, the trainer does not wait for a step: it learns of its loss, its
+ * norm, and whether it was skipped or failed, while the next step is computed, and reports it then.
+ * The step's event and log line come in order and with the step's own numbers; evaluation, saving
+ * and the end wait.
  */
 #ifndef FOVEA_TRAIN_H
 #define FOVEA_TRAIN_H
@@ -73,7 +78,9 @@ typedef struct fv_task {
     fv_status (*begin)(void *user, uint64_t step, int phase, fv_step_plan *plan);
     /* The loss of one part, summed over its tokens; one element, recorded. */
     fv_tensor *(*loss)(void *user, fv_ctx *ctx, int phase, int64_t part);
-    /* After the phase's update: the only place where what get_state saves may change. */
+    /* After the phase's update: the only place where what get_state saves may change. On a device
+     * that runs late the update may turn out later to have been skipped, or to have failed: then
+     * the run ends and nothing is saved. */
     fv_status (*end)(void *user, uint64_t step, int phase);
     /* Adds metrics on held-out data with fv_metric_add, the deciding one first. */
     fv_status (*evaluate)(void *user, fv_metric *metrics, int *count);
@@ -98,7 +105,7 @@ typedef enum fv_train_event_kind {
     FV_TRAIN_EVALUATED, /* metrics; `improved` if they are the best so far */
     FV_TRAIN_SAMPLES,   /* `text`: sample outputs, one a line */
     FV_TRAIN_SAVED,
-    FV_TRAIN_SKIPPED,   /* gradients were not finite: nothing was changed */
+    FV_TRAIN_SKIPPED,   /* loss or gradients were not finite: nothing was changed */
     FV_TRAIN_BAD_STATE, /* a state could not be read; an older one is tried. `text` says why */
     FV_TRAIN_STOPPED_EARLY
 } fv_train_event_kind;

@@ -317,7 +317,8 @@ static fv_status guarded_read_done(fv_device *dev, fv_ticket ticket, bool wait, 
     if (!*done) return FV_OK;
     drain(g);
     fv_read_slots_deliver(slot, dst);
-    /* A fault of later work is not this read's, and one that was reported already is nobody's. */
+    /* A fault of later work is not this read's, and one that was reported already is not repeated.
+     */
     return slot->faulted && slot->fault_number == g->faults ? report_fault(g) : FV_OK;
 }
 

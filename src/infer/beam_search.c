@@ -26,6 +26,7 @@ typedef struct beam_search {
     const fv_node **next_last;
     int64_t *token, *from; /* [rows] of the next step */
     double *top;           /* [rows][per_row] */
+    double *top_index;     /* the tokens as they are read */
     int64_t *top_token;
     candidate *list; /* of one source */
     float *scores;   /* [rows][max_choices], where settings change them; else NULL */
@@ -71,20 +72,15 @@ static int64_t gather_candidates(const beam_search *b, int64_t first, int64_t ro
     return n;
 }
 
-typedef struct step_weights {
-    const float *host; /* [rows][positions], or NULL */
-    int64_t positions;
-} step_weights;
-
-static const fv_node *extend(const beam_search *b, const candidate *c, const step_weights *w)
+static const fv_node *extend(const beam_search *b, const candidate *c, const fv_step_weights *w)
 {
     const float *row = w->host ? w->host + c->row * w->positions : NULL;
     return fv_search_extend(b->s, b->last[c->row], c->token, c->log_prob, row, w->positions);
 }
 
 /* Puts the next beam of one source behind the `at` rows chosen so far; *at moves on. */
-static fv_status advance_source(beam_search *b, int64_t first, int64_t rows, const step_weights *w,
-                                int64_t *at)
+static fv_status advance_source(beam_search *b, int64_t first, int64_t rows,
+                                const fv_step_weights *w, int64_t *at)
 {
     const fv_search_run *s = b->s;
     const int64_t source = b->source[first], begin = *at, n = gather_candidates(b, first, rows);
@@ -118,7 +114,7 @@ static fv_status advance_source(beam_search *b, int64_t first, int64_t rows, con
     return FV_OK;
 }
 
-static fv_status advance(beam_search *b, const step_weights *w)
+static fv_status advance(beam_search *b, const fv_step_weights *w)
 {
     const fv_search_run *s = b->s;
     int64_t chosen = 0;
@@ -139,44 +135,67 @@ static fv_status advance(beam_search *b, const step_weights *w)
     return same || chosen == 0 ? FV_OK : s->stepper->select(s->stepper->user, chosen, b->from);
 }
 
-/* Log-probabilities, processed by the settings. */
-static fv_tensor *scores_of(const beam_search *b, const fv_search_step_result *step)
+/* The largest scores of row r, in the order of fv_topk: NaN first, equal ones by index. */
+static void top_of_row(const beam_search *b, int64_t r)
+{
+    const int64_t choices = b->s->stepper->max_choices;
+    const float *score = b->scores + r * choices;
+    double *top = b->top + r * b->per_row;
+    int64_t *token = b->top_token + r * b->per_row, n = 0;
+    for (int64_t i = 0; i < choices; i++) {
+        const double x = (double)score[i];
+        int64_t at = n < b->per_row ? n++ : n;
+        for (; at > 0 && (x > top[at - 1] || (isnan(x) && !isnan(top[at - 1]))); at--) {
+            if (at == n && n == b->per_row) continue; /* the last one falls out */
+            top[at] = top[at - 1];
+            token[at] = token[at - 1];
+        }
+        if (at == b->per_row) continue;
+        top[at] = x;
+        token[at] = i;
+    }
+}
+
+/* Log-probabilities of all choices, processed by the settings. */
+static fv_status choose_on_host(const beam_search *b, const fv_search_step_result *step,
+                                fv_tensor *p, fv_step_weights *w)
 {
     const fv_search_run *s = b->s;
-    fv_tensor *p = fv_log_softmax(s->ctx, step->logits, -1);
-    if (!fv_search_has_processors(s)) return p;
-    const int64_t choices = s->stepper->max_choices, shape[2] = {b->rows, choices};
+    const int64_t choices = s->stepper->max_choices;
     const size_t bytes = (size_t)(b->rows * choices) * sizeof *b->scores;
-    if (fv_tensor_read(s->ctx, fv_cast(s->ctx, p, FV_F32), b->scores, bytes) != FV_OK)
-        return s->ctx->invalid;
+    FV_TRY(fv_tensor_read(s->ctx, fv_cast(s->ctx, p, FV_F32), b->scores, bytes));
     for (int64_t r = 0; r < b->rows; r++) {
         float *row = b->scores + r * choices;
         fv_search_process(s, (fv_search_row){b->source[r], b->last[r], step->limited}, row);
         if (s->cfg->renormalize) fv_search_renormalize(s, row);
+        top_of_row(b, r);
     }
-    return fv_from_host(s->ctx, FV_F32, 2, shape, b->scores);
+    return fv_search_read(s, 0, NULL, NULL, step->weights, w);
+}
+
+static fv_status choose(const beam_search *b, const fv_search_step_result *step, fv_step_weights *w)
+{
+    const fv_search_run *s = b->s;
+    fv_tensor *p = fv_log_softmax(s->ctx, step->logits, -1), *index = NULL;
+    if (b->scores) return choose_on_host(b, step, p, w);
+    fv_tensor *top = fv_topk(s->ctx, p, b->per_row, &index);
+    FV_TRY(fv_search_read(s, 2, (fv_tensor *[]){top, index}, (double *[]){b->top, b->top_index},
+                          step->weights, w));
+    for (int64_t i = 0; i < b->rows * b->per_row; i++)
+        b->top_token[i] = (int64_t)b->top_index[i];
+    return FV_OK;
 }
 
 static fv_status one_step(beam_search *b)
 {
     const fv_search_run *s = b->s;
-    fv_ctx *ctx = s->ctx;
-    fv_tensor *index = NULL;
+    fv_step_weights w = {.host = NULL};
     const fv_search_step_result step = fv_search_step(s, b->rows, b->token);
-    if (step.status != FV_OK) {
-        fv_scope_end(ctx);
-        return step.status;
-    }
-    fv_tensor *top = fv_topk(ctx, scores_of(b, &step), b->per_row, &index);
-    const size_t n = (size_t)(b->rows * b->per_row);
-    step_weights w;
-    fv_status status = fv_tensor_read(ctx, fv_cast(ctx, top, FV_F64), b->top, n * sizeof *b->top);
-    if (status == FV_OK)
-        status = fv_tensor_read(ctx, index, b->top_token, n * sizeof *b->top_token);
+    fv_status status = step.status;
+    if (status == FV_OK) status = choose(b, &step, &w);
     for (int64_t r = 0; step.limited && status == FV_OK && r < b->rows; r++)
         if (!(b->top[r * b->per_row] > -INFINITY)) status = fv_search_no_choice(s, r);
-    if (status == FV_OK) status = fv_search_weights(s, step.weights, &w.host, &w.positions);
-    fv_scope_end(ctx);
+    fv_scope_end(s->ctx);
     if (status == FV_OK) status = advance(b, &w);
     return status;
 }
@@ -211,12 +230,13 @@ fv_status fv_search_beam(const fv_search_run *s)
     b.token = fv_arena_array(arena, room, sizeof *b.token);
     b.from = fv_arena_array(arena, room, sizeof *b.from);
     b.top = fv_arena_array(arena, tops, sizeof *b.top);
+    b.top_index = fv_arena_array(arena, tops, sizeof *b.top_index);
     b.top_token = fv_arena_array(arena, tops, sizeof *b.top_token);
     b.list = fv_arena_array(arena, (size_t)(b.width * b.per_row), sizeof *b.list);
     const bool changes = fv_search_has_processors(s);
     if (changes) b.scores = fv_arena_array(arena, room * (size_t)most, sizeof *b.scores);
     FV_RETURN_IF((changes && !b.scores) || !b.source || !b.last || !b.next_source || !b.next_last ||
-                     !b.token || !b.from || !b.top || !b.top_token || !b.list,
+                     !b.token || !b.from || !b.top || !b.top_index || !b.top_token || !b.list,
                  s->ctx, FV_ERR_MEMORY, "search: no memory for a beam of %lld", (long long)b.width);
     FV_TRY(place_rows(&b));
     while (b.rows > 0)

@@ -135,6 +135,7 @@ fv_search_step_result fv_search_step(const fv_search_run *s, int64_t rows, const
     fv_step_output out = {.logits = NULL};
     fv_scope_begin(ctx);
     fv_tensor *last = fv_from_host(ctx, FV_I64, 1, &rows, tokens);
+    if (s->stepper->feed) s->stepper->feed(s->stepper->user, rows, tokens);
     fv_status status = s->stepper->step(s->stepper->user, ctx, last, wants_weights(s), &out);
     if (status == FV_OK) status = check_logits(s, out.logits, rows);
     fv_search_step_result result = {.status = status, .logits = ctx->invalid};
@@ -158,9 +159,13 @@ fv_search_step_result fv_search_best(const fv_search_run *s, int64_t rows, const
     fv_step_output out = {.logits = NULL};
     fv_scope_begin(ctx);
     fv_tensor *last = fv_from_host(ctx, FV_I64, 1, &rows, tokens);
+    if (stepper->feed) stepper->feed(stepper->user, rows, tokens);
     const fv_status status = stepper->best(stepper->user, ctx, last, wants_weights(s), &out);
-    return (fv_search_step_result){
-        .status = status, .logits = ctx->invalid, .best = out.best, .weights = out.weights};
+    return (fv_search_step_result){.status = status,
+                                   .logits = ctx->invalid,
+                                   .best = out.best,
+                                   .best_on_host = out.best_on_host,
+                                   .weights = out.weights};
 }
 
 fv_status fv_search_no_choice(const fv_search_run *s, int64_t r)
@@ -169,19 +174,46 @@ fv_status fv_search_no_choice(const fv_search_run *s, int64_t r)
                    (long long)r);
 }
 
-fv_status fv_search_weights(const fv_search_run *s, fv_tensor *weights, const float **out,
-                            int64_t *positions)
+/* All of them in one row of doubles. */
+static fv_tensor *joined(fv_ctx *ctx, int count, fv_tensor *const *t)
 {
-    *out = NULL;
-    *positions = 0;
-    if (!weights) return FV_OK;
-    const size_t count = (size_t)fv_tensor_count(weights);
-    float *room = fv_arena_array(&s->outputs->arena, count, sizeof *room);
-    FV_RETURN_IF(!room, s->ctx, FV_ERR_MEMORY, "search: no memory for weights");
-    FV_TRY(fv_tensor_read(s->ctx, fv_cast(s->ctx, weights, FV_F32), room, count * sizeof *room));
-    *out = room;
-    *positions = fv_tensor_size(weights, -1);
-    return FV_OK;
+    fv_tensor *flat[FV_SEARCH_READS + 1];
+    for (int i = 0; i < count; i++)
+        flat[i] = fv_reshape(ctx, fv_cast(ctx, t[i], FV_F64), 1, (int64_t[]){-1});
+    return count == 1 ? flat[0] : fv_concat(ctx, count, flat, 0);
+}
+
+fv_status fv_search_read(const fv_search_run *s, int count, fv_tensor *const *t, double *const *out,
+                         fv_tensor *weights, fv_step_weights *host)
+{
+    fv_ctx *ctx = s->ctx;
+    fv_tensor *all[FV_SEARCH_READS + 1];
+    float *kept = NULL;
+    *host = (fv_step_weights){.host = NULL};
+    if (ctx->error != FV_OK) return ctx->error;
+    for (int i = 0; i < count; i++)
+        all[i] = t[i];
+    if (weights) {
+        kept = fv_arena_array(&s->outputs->arena, (size_t)fv_tensor_count(weights), sizeof *kept);
+        FV_RETURN_IF(!kept, ctx, FV_ERR_MEMORY, "search: no memory for weights");
+        all[count] = weights;
+    }
+    const int parts = count + (weights != NULL);
+    if (parts == 0) return FV_OK;
+    fv_tensor *row = joined(ctx, parts, all);
+    if (ctx->error != FV_OK) return ctx->error;
+    const size_t bytes = (size_t)fv_tensor_count(row) * sizeof(double);
+    double *room = fv_mem_alloc(&ctx->mem, bytes);
+    FV_RETURN_IF(!room, ctx, FV_ERR_MEMORY, "search: no memory to read a step");
+    const fv_status status = fv_tensor_read(ctx, row, room, bytes);
+    const double *at = room;
+    for (int i = 0; i < count && status == FV_OK; at += fv_tensor_count(t[i++]))
+        memcpy(out[i], at, (size_t)fv_tensor_count(t[i]) * sizeof *at);
+    for (int64_t i = 0; weights && status == FV_OK && i < fv_tensor_count(weights); i++)
+        kept[i] = (float)at[i];
+    if (weights) *host = (fv_step_weights){kept, fv_tensor_size(weights, -1)};
+    fv_mem_free(&ctx->mem, room, bytes);
+    return status;
 }
 
 const fv_output *fv_outputs_get(const fv_outputs *outputs, int64_t source, int n)

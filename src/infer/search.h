@@ -4,9 +4,14 @@
  *
  *     search.c             checks, then one of the two searches
  *     greedy_sampling.c    one output per row
+ *     sampling.c           draws a token of a row
  *     beam_search.c        the most likely prefixes of each source
  *     logits_processors.c  bans, penalties, forced tokens
  *     outputs.c            steps of the model, finished hypotheses
+ *
+ * The host reads once for a token: the chosen tokens, or a bounded number of candidates, with
+ * everything else that it needs of the step (fv_search_read). Only settings that change scores
+ * (logits_processors.c), and draws far from the most likely tokens, need all scores of a step.
  */
 #ifndef FV_INFER_SEARCH_H
 #define FV_INFER_SEARCH_H
@@ -81,8 +86,9 @@ void fv_search_renormalize(const fv_search_run *s, float *scores);
 /* What the model returned for a step. */
 typedef struct fv_search_step_result {
     fv_status status;
-    fv_tensor *logits; /* invalid choices are -infinity */
-    fv_tensor *best;   /* of fv_search_best */
+    fv_tensor *logits;           /* invalid choices are -infinity */
+    fv_tensor *best;             /* of fv_search_best */
+    const int64_t *best_on_host; /* the same where the model has read it; else NULL */
     fv_tensor *weights;
     bool limited; /* rows have choices of their own */
 } fv_search_step_result;
@@ -93,9 +99,17 @@ fv_search_step_result fv_search_step(const fv_search_run *s, int64_t rows, const
 fv_search_step_result fv_search_best(const fv_search_run *s, int64_t rows, const int64_t *tokens);
 /* Fails with STATE: row r of a step has no valid choice. */
 fv_status fv_search_no_choice(const fv_search_run *s, int64_t r);
-/* Weights on the host in the arena, [rows][positions]; NULL and *positions = 0 without them. */
-fv_status fv_search_weights(const fv_search_run *s, fv_tensor *weights, const float **out,
-                            int64_t *positions);
+/* Attention of a step on the host, in the arena: [rows][positions]; NULL and 0 without it. */
+typedef struct fv_step_weights {
+    const float *host;
+    int64_t positions;
+} fv_step_weights;
+
+/* Brings `count` tensors and the weights (or NULL) of a step to the host in one read. Every tensor
+ * arrives as doubles in its out[i], which hold floats and tokens exactly. */
+enum { FV_SEARCH_READS = 4 };
+fv_status fv_search_read(const fv_search_run *s, int count, fv_tensor *const *t, double *const *out,
+                         fv_tensor *weights, fv_step_weights *host);
 
 fv_status fv_search_greedy(const fv_search_run *s); /* also sampling */
 fv_status fv_search_beam(const fv_search_run *s);

@@ -91,13 +91,11 @@ static fv_status begin(void *user, int64_t sources)
 }
 
 /* Adds the next token of every row to its context. */
-static fv_status add_tokens(fv_context_shift *s, fv_ctx *ctx, fv_tensor *tokens)
+static void feed(void *user, int64_t rows, const int64_t *tokens)
 {
-    const size_t bytes = (size_t)s->rows * sizeof *s->moved_length;
-    FV_TRY(fv_tensor_read(ctx, tokens, s->moved_length, bytes));
-    for (int64_t i = 0; i < s->rows; i++)
-        s->tokens[i * stride(s) + s->length[i]++] = s->moved_length[i];
-    return FV_OK;
+    fv_context_shift *s = user;
+    for (int64_t i = 0; i < rows; i++)
+        s->tokens[i * stride(s) + s->length[i]++] = tokens[i];
 }
 
 /* Shortens every full context and fills the cache of those rows from what is left. */
@@ -132,7 +130,6 @@ static fv_status step(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weig
                       fv_step_output *out)
 {
     fv_context_shift *s = user;
-    FV_TRY(add_tokens(s, ctx, tokens));
     FV_TRY(shift_full_rows(s));
     return s->inner.step(s->inner.user, ctx, tokens, want_weights, out);
 }
@@ -164,5 +161,6 @@ fv_stepper fv_context_shift_stepper(fv_context_shift *s)
     stepper.begin = begin;
     stepper.step = step;
     stepper.select = select_rows;
+    stepper.feed = feed;
     return stepper;
 }

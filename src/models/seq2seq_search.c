@@ -133,7 +133,8 @@ static fv_status step(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weig
     return ctx->error;
 }
 
-/* The part's own argmax, or NULL if it has none or leaves a row open (-1). */
+/* The part's own argmax, which s->chosen then has on the host, or NULL if it has none or leaves a
+ * row open (-1). */
 static fv_tensor *argmax_of_part(fv_ctx *ctx, fv_seq2seq *m, fv_tensor *readout)
 {
     struct fv_seq2seq_search *s = m->search;
@@ -153,6 +154,7 @@ static fv_status best(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weig
     if (m->y->prepare) m->y->prepare(ctx, m->decoder, m->search->rows, true);
     const fv_decoder_step done = advance(ctx, m, tokens, want_weights, out);
     if (ctx->error == FV_OK) out->best = argmax_of_part(ctx, m, done.readout);
+    if (out->best) out->best_on_host = m->search->chosen;
     if (!out->best) out->best = fv_argmax(ctx, logits_of(ctx, m, &done), -1, false);
     return ctx->error;
 }

@@ -1,5 +1,5 @@
 /*
- * Reading a tensor without waiting for it: the values arrive while the device goes on.
+ * Reading a tensor without waiting for it: the values arrive while the device computes.
  *
  *     fv_later later = {0};
  *     s = fv_later_begin(ctx, loss, &later);
@@ -32,7 +32,7 @@ fv_status fv_later_end(fv_ctx *ctx, fv_later *later, bool wait, void *out, size_
 
 static inline bool fv_later_is_none(const fv_later *later) { return later->ticket == 0; }
 
-/* Waits for a read whose values nobody needs any more. None is fine. */
+/* Waits for a read whose values are not needed any more. None is fine. */
 void fv_later_drop(fv_ctx *ctx, fv_later *later);
 
 #endif

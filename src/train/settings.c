@@ -32,7 +32,7 @@ static const fv_key keys[] = {
      "Transformers: gradient checkpointing: recompute blocks in backward, to save memory"},
     {"train.clip", FV_KEY_REAL, "0", 0, 1e9, NULL, "clip gradients to this norm; 0: off"},
     {"train.max_skipped", FV_KEY_INT, "10", 0, 1e6, NULL,
-     "consecutive steps with non-finite gradients before the run fails"},
+     "consecutive steps with a non-finite loss or gradients before the run fails"},
     {"train.eval_every", FV_KEY_INT, "500", 0, STEPS, NULL,
      "steps between evaluations; 0: at the end only"},
     {"train.save_every", FV_KEY_INT, "1000", 0, STEPS, NULL,

@@ -208,7 +208,7 @@ static fv_status finish_step(fv_trainer *t, const fv_launched *l)
     return FV_OK;
 }
 
-/* What became of phase number `phase`; records is NULL where nobody knows. */
+/* What became of phase number `phase`; records is NULL where that is unknown. */
 static fv_status settle_phase(fv_trainer *t, const fv_launched *l, int phase,
                               const fv_step_block *records)
 {

@@ -7,7 +7,8 @@
 
 enum { EXAMPLES = 48, PART = 4, PARTS = 3, INPUT = 6, HIDDEN = 10 };
 
-bool tiny_make(tiny_task *t, int threads, volatile int *cancel, const fv_io *io)
+static bool make(tiny_task *t, int threads, volatile int *cancel, const fv_io *io,
+                 fv_device_kind device)
 {
     *t = (tiny_task){.poison_from = UINT64_MAX,
                      .cancel_at = UINT64_MAX,
@@ -18,6 +19,7 @@ bool tiny_make(tiny_task *t, int threads, volatile int *cancel, const fv_io *io)
     cfg.threads = threads;
     cfg.seed = 7;
     cfg.cancel = cancel;
+    cfg.device = device;
     if (io) cfg.io = *io;
     if (fv_ctx_create(&cfg, &t->ctx) != FV_OK) return false;
     if (fv_params_create(t->ctx, &t->params) != FV_OK) return false;
@@ -26,6 +28,16 @@ bool tiny_make(tiny_task *t, int threads, volatile int *cancel, const fv_io *io)
     t->b1 = fv_params_add(t->params, "b1", fv_zeros(t->ctx, FV_F32, 1, b1));
     t->w2 = fv_params_add(t->params, "w2", fv_rand_normal(t->ctx, FV_F32, 2, w2, 0, 0.4));
     return fv_ctx_error(t->ctx) == FV_OK;
+}
+
+bool tiny_make(tiny_task *t, int threads, volatile int *cancel, const fv_io *io)
+{
+    return make(t, threads, cancel, io, FV_DEVICE_CPU);
+}
+
+bool tiny_make_guarded(tiny_task *t, int threads, volatile int *cancel)
+{
+    return make(t, threads, cancel, NULL, FV_DEVICE_GUARDED);
 }
 
 void tiny_free(tiny_task *t)

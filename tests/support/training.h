@@ -22,6 +22,8 @@ typedef struct tiny_task {
 
 /* A context, its parameters and the task. false: it could not be created. */
 bool tiny_make(tiny_task *t, int threads, volatile int *cancel, const fv_io *io);
+/* The same on the guarded device. */
+bool tiny_make_guarded(tiny_task *t, int threads, volatile int *cancel);
 void tiny_free(tiny_task *t);
 fv_task tiny_table(tiny_task *t);
 /* Settings with dropout-friendly defaults: accumulation, cosine schedule, clipping. */
