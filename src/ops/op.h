@@ -47,6 +47,7 @@ typedef struct fv_op_run {
     fv_tensor *out[FV_OP_MAX_OUT];
     fv_spec spec[FV_OP_MAX_OUT];
     bool recording; /* backward may follow: save what it needs */
+    bool kept;      /* the results have their values already: forward only saves */
     int n_saved;
     fv_tensor *saved[FV_OP_MAX_SAVED];
 } fv_op_run;
@@ -169,6 +170,7 @@ struct fv_op_desc {
     const char *simd_levels_differ;
     /* Bit i: input i may be a packed-only weight (ops/linear_pack.c). */
     unsigned packed_only_inputs;
+    bool keepable; /* fv_checkpoint_keeping may keep the results: forward obeys run->kept */
     const fv_op_case *cases;
     int n_cases;
 };
