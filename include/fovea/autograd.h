@@ -87,7 +87,7 @@ typedef enum fv_checkpoint_kept {
  * The same, keeping chosen results. Attention over n tokens takes n^2 work to compute and n rows to
  * keep, so that long sequences are trained without running attention forward twice:
  *
- *     y = fv_checkpoint_keeping(ctx, block, &layer, 1, &x, FV_CHECKPOINT_KEEP_ATTENTION);
+ *     y = fv_checkpoint_keeping(ctx, my_block, &layer, 1, &x, FV_CHECKPOINT_KEEP_ATTENTION);
  *
  * Gradients have the bits of fv_checkpoint. A block's first results are kept, up to 15 tensors
  * together with the inputs; others are computed again. Checkpoints inside such a block keep all.

@@ -389,11 +389,11 @@ FV_API void fv_cache_destroy(fv_cache **cache); /* NULL is fine */
  * result to bf16 too and sums in f32. Those of an encoder's states stay f32. Whatever the cache
  * holds is dropped:
  *
- *     s = fv_cache_create(model, &cache);
- *     if (s == FV_OK) s = fv_cache_set_dtype(cache, FV_BF16);
+ *     s = fv_cache_set_dtype(cache, FV_BF16);                    // before fv_cache_begin
  *     if (s == FV_OK) s = fv_cache_begin(cache, &prompts, NULL, 32);
  *
- * Fails: DTYPE (another type), UNSUPPORTED (bf16 with vectors by distance).
+ * One type for both, since attention has one. Fails: DTYPE (another type), UNSUPPORTED (bf16
+ * with vectors by distance).
  */
 FV_API FV_MUST_USE fv_status fv_cache_set_dtype(fv_cache *cache, fv_dtype dtype);
 
