@@ -61,8 +61,10 @@ static void every_type_and_layout(void)
             vec values = vec_random(to[i], ROWS_KEPT * ROOM * HEADS * DV, -9, 9);
             vec old_keys = vec_copy(keys), old_values = vec_copy(values);
             vec place = vec_of(FV_I64, 2 * TOKENS, places);
-            kernel_run(FV_KERNEL_CACHE_APPEND, from[i],
-                       PTRS(keys.data, values.data, k.data, v.data, place.data), &a);
+            const bool fault =
+                kernel_run(FV_KERNEL_CACHE_APPEND, from[i],
+                           PTRS(keys.data, values.data, k.data, v.data, place.data), &a);
+            CHECK(!fault); /* padding is none */
             check_stored(&a, 0, keys, k, old_keys);
             check_stored(&a, 1, values, v, old_values);
             vec_free_all();

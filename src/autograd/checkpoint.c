@@ -47,9 +47,9 @@ void fv_kept_add(fv_op_run *run)
 {
     fv_kept *kept = run->ctx->kept;
     if (kept->replay || run->ctx->error != FV_OK) return;
-    if (kept->count + run->n_out > kept->room)
-        kept->room = kept->count; /* in order, or not at all */
-    for (int k = 0; k < run->n_out && kept->count < kept->room; k++) {
+    /* Keepable ops have equally many results: after one that does not fit, none fits. */
+    if (kept->count + run->n_out > kept->room) return;
+    for (int k = 0; k < run->n_out; k++) {
         fv_tensor_ref(run->out[k]);
         kept->t[kept->count++] = run->out[k];
     }
