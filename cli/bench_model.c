@@ -259,6 +259,54 @@ static int decode(bench_run *run, fv_weight_form form, const char *dtype)
     return code;
 }
 
+/* One token of each of BATCH rows after 512 tokens, with a cache of f32 and of bf16. */
+static void call_long(void *arg)
+{
+    bed *b = arg;
+    int64_t next[BATCH];
+    double item;
+    for (int i = 0; i < BATCH; i++)
+        next[i] = b->tokens[i][b->step % PREFILL];
+    b->step++;
+    fv_scope_begin(b->ctx);
+    fv_tensor *token = fv_from_host(b->ctx, FV_I64, 1, (int64_t[]){BATCH}, next);
+    fv_tensor *logits = fv_cache_step(b->ctx, b->cache, token);
+    keep(b, fv_tensor_item(b->ctx, fv_max(b->ctx, logits, 0, NULL, false), &item));
+    fv_scope_end(b->ctx);
+}
+
+static int decode_long(bench_run *run, fv_dtype type)
+{
+    bed b;
+    bench_result got;
+    int code = open_bed(run, &b);
+    if (code) return code;
+    const fv_transformer_config cfg = settings();
+    const int64_t *lists[BATCH], n[BATCH] = {PREFILL, PREFILL, PREFILL, PREFILL};
+    for (int i = 0; i < BATCH; i++)
+        lists[i] = b.tokens[i];
+    const fv_sequences prompts = {.count = BATCH, .tokens = lists, .length = n};
+    fv_status status = fv_transformer_pack(b.model, FV_WEIGHT_BF16);
+    if (status == FV_OK) status = fv_cache_create(b.model, &b.cache);
+    if (status == FV_OK) status = fv_cache_set_dtype(b.cache, type);
+    if (status == FV_OK) status = fv_cache_begin(b.cache, &prompts, NULL, 128);
+    code = status == FV_OK ? measure(run, &b, call_long, BENCH_READ, run->quick ? 15 : 60, &got)
+                           : failed(&b, status);
+    if (!code) {
+        const double weights = weight_bytes(&cfg, FV_WEIGHT_BF16);
+        const double cache = (double)fv_cache_bytes(b.cache);
+        print(run, "decode_4_at_512", fv_dtype_name(type), BENCH_READ, weights + cache, &got);
+        const bench_request ask = {.threads = run->threads, .level = run->level};
+        bench_line line = bench_line_of("model", "decode_4_at_512_cache", &ask, &got);
+        line.dtype = fv_dtype_name(type);
+        line.rate = line.share = NAN;
+        line.extra_mib = cache / 1048576.0;
+        bench_print(run, &line);
+    }
+    close_bed(&b);
+    return code;
+}
+
 /* ---- training ------------------------------------------------------------------------- */
 
 static void call_train(void *arg)
@@ -400,6 +448,8 @@ int bench_model(bench_run *run)
     int code = CLI_DONE;
     for (int i = 0; i < CLI_COUNT(forms) && !code; i++)
         if (bench_wanted(run, "decode_1")) code = decode(run, forms[i].form, forms[i].dtype);
+    for (int type = FV_F32; type <= FV_BF16 && !code; type += FV_BF16 - FV_F32)
+        if (bench_wanted(run, "decode_4_at_512")) code = decode_long(run, (fv_dtype)type);
     if (!code && bench_wanted(run, "prefill_512")) code = prefill(run);
     if (!code && bench_wanted(run, "cold_start")) code = cold(run);
     static const struct {

@@ -148,9 +148,15 @@ static int generate(void *user, int64_t count, const fv_string *texts)
 int cli_run_generate(const cli_call *call, fv_ctx *ctx, fv_model **model)
 {
     generate_job w = {.call = call, .ctx = ctx};
-    const fv_status status =
-        fv_generator_take(model, call->words[0], cli_weight_form(call), &w.gen);
-    if (status != FV_OK) return cli_library_error("run", ctx, status);
+    fv_status status = fv_generator_take(model, call->words[0], cli_weight_form(call), &w.gen);
+    const char *type = cli_text(call, "cache-dtype");
+    if (status == FV_OK && strcmp(type, "auto") != 0)
+        status = fv_cache_set_dtype(fv_generator_cache(w.gen),
+                                    strcmp(type, "bf16") == 0 ? FV_BF16 : FV_F32);
+    if (status != FV_OK) {
+        fv_generator_close(&w.gen);
+        return cli_library_error("run", ctx, status);
+    }
     read_settings(&w);
     int code = read_stops(&w);
     if (code == CLI_DONE)

@@ -143,6 +143,22 @@ static void weights_in_fewer_bits(void)
     }
 }
 
+/* A cache of f32 is the default; bf16 answers too, and only models that generate have a cache. */
+static void a_cache_in_fewer_bits(void)
+{
+    static char text[1 << 12];
+    program_run("run %s abc -n 8 --json", folder("llama", 263));
+    snprintf(text, sizeof text, "%.4000s", program.out);
+    program_run("run %s abc -n 8 --json --cache-dtype fp32", folder("llama", 263));
+    expect(0, text, NULL);
+    program_run("run %s abc -n 8 --json --cache-dtype bf16", folder("llama", 263));
+    expect(0, "\"tokens\": 8", NULL);
+    program_run("run %s abc --cache-dtype int8", folder("llama", 263));
+    expect(2, NULL, "'int8' is not one of auto|fp32|bf16");
+    program_run("run %s abc --cache-dtype bf16", folder("bert", 211));
+    expect(2, NULL, "--cache-dtype does not apply");
+}
+
 static void a_stop_text_ends(void)
 {
     program_run("run %s abc -n 12 --json", folder("llama", 263));
@@ -246,6 +262,7 @@ TEST_MAIN(argc, argv)
     RUN(a_decoder_continues_its_prompt);
     RUN(a_full_context_drops_its_older_half);
     RUN(weights_in_fewer_bits);
+    RUN(a_cache_in_fewer_bits);
     RUN(a_stop_text_ends);
     RUN(stop_texts_are_at_most_16);
     RUN(an_encoder_fills_in_and_embeds);

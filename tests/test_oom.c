@@ -6,6 +6,7 @@
  * Scenarios: every case of every op and compound forward and backward, contexts, parameters and
  * optimizers, checkpoints, every file format read and written, text, models, and pictures.
  */
+#include "fovea/attention.h"
 #include "fovea/autograd.h"
 #include "fovea/optim.h"
 #include "support/compound.h"
@@ -161,7 +162,15 @@ static fv_tensor *block(fv_ctx *ctx, void *user, fv_tensor *const *in)
     return fv_tanh(ctx, fv_linear(ctx, in[0], *(fv_tensor **)user, NULL));
 }
 
-/* Two steps of a small network, one layer of it checkpointed. */
+static fv_tensor *attending(fv_ctx *ctx, void *user, fv_tensor *const *in)
+{
+    (void)user;
+    fv_tensor *x = fv_reshape(ctx, in[0], 4, (int64_t[]){1, 1, 4, 4});
+    x = fv_attend(ctx, x, x, x, NULL, NULL, NULL);
+    return fv_reshape(ctx, x, 2, (int64_t[]){4, 4});
+}
+
+/* Two steps of a small network, with a layer that is checkpointed and one that keeps attention. */
 static bool training_scenario(fv_ctx *ctx, const void *user)
 {
     const fv_optim_kind *kind = user;
@@ -182,6 +191,7 @@ static bool training_scenario(fv_ctx *ctx, const void *user)
             fv_scope_begin(ctx);
             fv_tensor *x = fv_full(ctx, FV_F32, 2, shape, 0.5);
             fv_tensor *y = fv_checkpoint(ctx, block, &w, 1, &x);
+            y = fv_checkpoint_keeping(ctx, attending, NULL, 1, &y, FV_CHECKPOINT_KEEP_ATTENTION);
             status = fv_backward(ctx, fv_mse(ctx, fv_linear(ctx, y, v, NULL), x));
             if (status == FV_OK) status = fv_optim_step(optim, 0.1, NULL);
             fv_scope_end(ctx);

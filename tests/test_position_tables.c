@@ -87,7 +87,8 @@ static void ragged_rows_have_the_bits_of_their_lengths(void)
     }
 }
 
-/* Prompts that leave a token to the first step: the length decides, not the positions at hand. */
+/* Prompts that leave a token to the first step: the length decides, not the positions of the pass.
+ */
 static void following_tokens_count(void)
 {
     small s = make_scaled(4);

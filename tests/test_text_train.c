@@ -96,14 +96,17 @@ static void threads_change_no_bit(void)
     }
 }
 
-/* Blocks that are forgotten and run again: the same bits, dropout included, for less memory. */
+/* Blocks that are forgotten and run again, all of them or without their attention: the same bits,
+ * dropout included, for less memory. */
 static void forgetting_changes_no_bit(void)
 {
-    static const char *const recompute[2] = {"false", "true"};
-    char folder[2][512];
-    run_watch w[2] = {{0}, {0}};
-    for (int i = 0; i < 2; i++) {
-        snprintf(folder[i], sizeof folder[i], "%s", folder_sub(i ? "forgotten" : "remembered"));
+    static const char *const recompute[3] = {"false", "true", "true"};
+    static const char *const keep[3] = {"nothing", "nothing", "attention"};
+    static const char *const names[3] = {"remembered", "forgotten", "kept"};
+    char folder[3][512];
+    run_watch w[3] = {{0}, {0}, {0}};
+    for (int i = 0; i < 3; i++) {
+        snprintf(folder[i], sizeof folder[i], "%s", folder_sub(names[i]));
         fv_ctx *ctx = run_context(2, 5);
         fv_recipe *recipe = small_recipe(ctx);
         run_set(ctx, recipe,
@@ -113,11 +116,14 @@ static void forgetting_changes_no_bit(void)
                                 {"train.steps", "5"},
                                 {"train.accumulate", "1"},
                                 {"train.recompute", recompute[i]},
+                                {"train.recompute_keep", keep[i]},
                                 {NULL, NULL}});
         CHECK_EQ(run_text(ctx, recipe, folder[i], &w[i]), FV_OK);
     }
     CHECK(file_same_in(folder[0], folder[1], "model.safetensors"));
+    CHECK(file_same_in(folder[0], folder[2], "model.safetensors"));
     CHECK(w[1].peak_bytes < w[0].peak_bytes / 2);
+    CHECK(w[1].peak_bytes < w[2].peak_bytes && w[2].peak_bytes < 3 * w[0].peak_bytes / 4);
 }
 
 /* Operands of eight bits: the same course, all but for noise, and resumed to the bit. */

@@ -297,6 +297,8 @@ static void bad_recipes_are_reported(void)
     CHECK(strstr(fv_ctx_message(ctx), "equal widths"));
     CHECK_EQ(start(ctx, "train.recompute", "true"), FV_ERR_ARGUMENT);
     CHECK(strstr(fv_ctx_message(ctx), "no blocks"));
+    CHECK_EQ(start(ctx, "train.recompute_keep", "attention"), FV_ERR_ARGUMENT);
+    CHECK(strstr(fv_ctx_message(ctx), "train.recompute is false"));
     CHECK_EQ(start(ctx, "train.compute_dtype", "bf16"), FV_ERR_ARGUMENT);
     CHECK(strstr(fv_ctx_message(ctx), "recurrent models train in f32"));
     fv_model *t = NULL;

@@ -76,6 +76,25 @@ typedef fv_tensor *(*fv_block_fn)(fv_ctx *ctx, void *user, fv_tensor *const *inp
 FV_API fv_tensor *fv_checkpoint(fv_ctx *ctx, fv_block_fn fn, void *user, int n,
                                 fv_tensor *const *inputs);
 
+/* Results inside a checkpointed block that stay in memory, so that backward does not compute them
+ * again. */
+typedef enum fv_checkpoint_kept {
+    FV_CHECKPOINT_KEEP_NOTHING,
+    FV_CHECKPOINT_KEEP_ATTENTION, /* outputs and log-sum-exps of fv_attend */
+} fv_checkpoint_kept;
+
+/*
+ * The same, keeping chosen results. Attention over n tokens takes n^2 work to compute and n rows to
+ * keep, so that long sequences are trained without running attention forward twice:
+ *
+ *     y = fv_checkpoint_keeping(ctx, my_block, &layer, 1, &x, FV_CHECKPOINT_KEEP_ATTENTION);
+ *
+ * Gradients have the bits of fv_checkpoint. A block's first results are kept, up to 15 tensors
+ * together with the inputs; others are computed again. Checkpoints inside such a block keep all.
+ */
+FV_API fv_tensor *fv_checkpoint_keeping(fv_ctx *ctx, fv_block_fn fn, void *user, int n,
+                                        fv_tensor *const *inputs, fv_checkpoint_kept keep);
+
 #ifdef __cplusplus
 }
 #endif

@@ -21,6 +21,7 @@
 #define FOVEA_BATCH_H
 
 #include "fovea/attention.h"
+#include "fovea/autograd.h"
 #include "fovea/context.h"
 #include "fovea/tensor.h"
 
@@ -151,6 +152,7 @@ typedef struct fv_pass {
     bool checkpoint;           /* activations of a block are freed and recomputed in backward */
     double sampling;           /* share of decoder steps that are fed the model's own last token */
     const fv_capture *capture; /* or NULL */
+    fv_checkpoint_kept kept;   /* with checkpoint: what is not recomputed */
 } fv_pass;
 
 /* ==== batches ======================================================================= */

@@ -384,10 +384,24 @@ FV_API FV_MUST_USE fv_status fv_cache_create(fv_transformer *model, fv_cache **o
 FV_API void fv_cache_destroy(fv_cache **cache); /* NULL is fine */
 
 /*
+ * The element type of the keys and values of self-attention: FV_F32, or FV_BF16 in half the memory.
+ * [what the device prefers; f32 on the CPU] Attention over bf16 keys rounds the queries and its
+ * result to bf16 too and sums in f32. Those of an encoder's states stay f32. Whatever the cache
+ * holds is dropped:
+ *
+ *     s = fv_cache_set_dtype(cache, FV_BF16);                    // before fv_cache_begin
+ *     if (s == FV_OK) s = fv_cache_begin(cache, &prompts, NULL, 32);
+ *
+ * One type for both, since attention has one. Fails: DTYPE (another type), UNSUPPORTED (bf16
+ * with vectors by distance).
+ */
+FV_API FV_MUST_USE fv_status fv_cache_set_dtype(fv_cache *cache, fv_dtype dtype);
+
+/*
  * Starts over with one row for each prompt. All tokens of a prompt but its last go through the
  * model, in one pass for all prompts; the last one is the input of the first step. With
  * an encoder, sources[i] is what row i reads; without, sources is NULL. `more`: expected
- * number of new tokens: memory for them is allocated now, and grows by half beyond that.
+ * number of new tokens: memory for them is allocated now, and doubles beyond that.
  * Fails: ARGUMENT, LIMIT (a prompt is longer than the model's positions), INDEX, MEMORY.
  */
 FV_API FV_MUST_USE fv_status fv_cache_begin(fv_cache *cache, const fv_sequences *prompts,

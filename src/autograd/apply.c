@@ -136,8 +136,10 @@ void fv_op_apply_many(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in, 
         run.spec[k].is_strided = false;
     }
     if (desc->infer(&run) != FV_OK) return;
-    make_results(&run);
+    run.kept = ctx->kept && desc->keepable && fv_kept_take(&run);
+    if (!run.kept) make_results(&run);
     if (ctx->error == FV_OK && desc->forward) desc->forward(&run);
+    if (ctx->kept && desc->keepable) fv_kept_add(&run);
     if (ctx->error == FV_OK && run.recording) fv_tape_record(&run);
     if (ctx->error != FV_OK) {
         drop_results(&run);

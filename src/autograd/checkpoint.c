@@ -22,7 +22,47 @@ typedef struct checkpoint_params {
     void *user;
     random_state random;
     int compute; /* the dtype of fv_ctx_set_compute in forward */
+    int kept; /* tensors saved after the inputs and the numbers of rows */
 } checkpoint_params;
+
+/* ---- kept results ------------------------------------------------------------------ */
+
+bool fv_kept_take(fv_op_run *run)
+{
+    fv_ctx *ctx = run->ctx;
+    fv_kept *kept = ctx->kept;
+    if (!kept->replay || kept->next + run->n_out > kept->count) return false;
+    for (int k = 0; k < run->n_out; k++) {
+        const fv_tensor *t = kept->t[kept->next++];
+        const fv_spec *spec = &run->spec[k];
+        if (ctx->error == FV_OK && (!fv_shape_equal(t->rank, t->shape, spec->rank, spec->shape) ||
+                                    t->dtype != spec->dtype))
+            fv_poison(ctx, FV_ERR_STATE, "checkpoint: the block ran other ops the second time");
+        run->out[k] = ctx->error == FV_OK ? fv_tensor_view(ctx, t, t->rank, t->shape, t->stride, 0)
+                                          : ctx->invalid;
+    }
+    return true;
+}
+
+void fv_kept_add(fv_op_run *run)
+{
+    fv_kept *kept = run->ctx->kept;
+    if (kept->replay || run->ctx->error != FV_OK) return;
+    /* Keepable ops have equally many results: after one that does not fit, none fits. */
+    if (kept->count + run->n_out > kept->room) return;
+    for (int k = 0; k < run->n_out; k++) {
+        fv_tensor_ref(run->out[k]);
+        kept->t[kept->count++] = run->out[k];
+    }
+}
+
+static void drop_kept(fv_kept *kept)
+{
+    for (int i = 0; i < kept->count; i++)
+        fv_tensor_unref(kept->t[i]);
+}
+
+/* ---- forward ----------------------------------------------------------------------- */
 
 static random_state random_get(const fv_ctx *ctx)
 {
@@ -50,13 +90,19 @@ static fv_tensor *run_unrecorded(fv_ctx *ctx, fv_block_fn fn, void *user, fv_ten
 
 fv_tensor *fv_checkpoint(fv_ctx *ctx, fv_block_fn fn, void *user, int n, fv_tensor *const *inputs)
 {
+    return fv_checkpoint_keeping(ctx, fn, user, n, inputs, FV_CHECKPOINT_KEEP_NOTHING);
+}
+
+fv_tensor *fv_checkpoint_keeping(fv_ctx *ctx, fv_block_fn fn, void *user, int n,
+                                 fv_tensor *const *inputs, fv_checkpoint_kept keep)
+{
     if (ctx->error != FV_OK) return ctx->invalid;
     if (n < 0 || n >= FV_OP_MAX_SAVED) {
         fv_poison(ctx, FV_ERR_ARGUMENT, "checkpoint: expected at most %d inputs, got %d",
                   (int)FV_OP_MAX_SAVED - 1, n);
         return ctx->invalid;
     }
-    if (ctx->no_grad > 0) return fn(ctx, user, inputs);
+    if (ctx->no_grad > 0 || ctx->kept) return fn(ctx, user, inputs);
     checkpoint_params params = {
         .fn = fn, .user = user, .random = random_get(ctx), .compute = ctx->compute};
     fv_op_run run = {.ctx = ctx,
@@ -66,11 +112,18 @@ fv_tensor *fv_checkpoint(fv_ctx *ctx, fv_block_fn fn, void *user, int n, fv_tens
                      .n_out = 1,
                      .in = inputs,
                      .recording = true};
+    fv_kept kept = {.room = FV_OP_MAX_SAVED - 1 - n};
+    if (keep == FV_CHECKPOINT_KEEP_ATTENTION) ctx->kept = &kept;
     run.out[0] = run_unrecorded(ctx, fn, user, inputs);
+    ctx->kept = NULL;
     for (int i = 0; i < n; i++)
         fv_save(&run, i, inputs[i]);
     fv_save(&run, n, ctx->draw_numbers); /* kept alive until backward has used it */
+    for (int i = 0; i < kept.count; i++)
+        fv_save(&run, n + 1 + i, kept.t[i]);
+    params.kept = kept.count;
     if (ctx->error == FV_OK) fv_tape_record(&run);
+    drop_kept(&kept); /* the tape holds them */
     return ctx->error == FV_OK ? run.out[0] : ctx->invalid;
 }
 
@@ -99,7 +152,12 @@ static void replay(fv_op_back *back, fv_tensor **leaves)
     random_set(ctx, then);
     ctx->no_grad = 0; /* backward records nothing; this must be recorded */
     ctx->compute = params->compute;
+    fv_kept kept = {.replay = true, .count = params->kept};
+    for (int i = 0; i < kept.count; i++)
+        kept.t[i] = back->saved[back->n_in + 1 + i];
+    if (kept.count > 0) ctx->kept = &kept;
     fv_tensor *y = ctx->error == FV_OK ? run_recorded(ctx, params, leaves) : ctx->invalid;
+    ctx->kept = NULL;
     ctx->no_grad = no_grad;
     ctx->compute = compute;
     random_set(ctx, now);

@@ -64,6 +64,21 @@ typedef struct fv_tape {
     size_t pending_bytes;
 } fv_tape;
 
+/*
+ * Results of keepable ops, in the order of their calls: collected while a checkpoint runs its block
+ * unrecorded, and handed out to the same calls when backward runs it again (ctx->kept).
+ */
+typedef struct fv_kept {
+    bool replay;
+    int room, count, next;
+    fv_tensor *t[FV_OP_MAX_SAVED];
+} fv_kept;
+
+/* The results of this call, if they are kept: views of them in the innermost scope. */
+bool fv_kept_take(fv_op_run *run);
+/* Keeps the results of a finished call, if there is room. */
+void fv_kept_add(fv_op_run *run);
+
 /* Makes the context's tape and sets its hooks. Fails: MEMORY. */
 fv_status fv_tape_create(fv_ctx *ctx);
 void fv_tape_destroy(fv_ctx *ctx);

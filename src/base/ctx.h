@@ -60,6 +60,7 @@ struct fv_ctx {
 
     uint64_t seed, step, row_offset, site;
     struct fv_tensor *draw_numbers; /* ops/draw.h */
+    struct fv_kept *kept;           /* autograd/tape.h; NULL outside of checkpoints that keep */
     int compute;                    /* fv_dtype that linear layers compute in */
     fv_device_kind device_kind;
     struct fv_device *device;

@@ -10,6 +10,7 @@
 
 /* Compiled once, for every dtype. */
 void fv_copy_register(fv_kernel_table *t);
+void fv_cache_register(fv_kernel_table *t);
 void fv_gather_register(fv_kernel_table *t);
 void fv_integer_register(fv_kernel_table *t);
 void fv_weights_register(fv_kernel_table *t);

@@ -13,6 +13,7 @@ const fv_kernel_info fv_kernel_infos[FV_KERNEL_COUNT] = {
 static void fill_ref(fv_kernel_table *t)
 {
     fv_copy_register(t);
+    fv_cache_register(t);
     fv_gather_register(t);
     fv_integer_register(t);
     fv_weights_register(t);

@@ -37,10 +37,11 @@ fv_tensor *fv_cache_part(fv_ctx *ctx, const fv_tensor *t, int64_t row, int64_t r
 }
 
 /* A tensor of `rows` rows for at most `room` positions, with what `old` holds of the first `n`. */
-static fv_tensor *grown(fv_ctx *ctx, const fv_tensor *old, int64_t rows, int64_t room,
+static fv_tensor *grown(fv_cache *c, const fv_tensor *old, int64_t rows, int64_t room,
                         int64_t heads, int64_t d, int64_t n)
 {
-    fv_tensor *t = fv_tensor_new(ctx, FV_F32, 4, (int64_t[]){rows, room, heads, d});
+    fv_ctx *ctx = c->ctx;
+    fv_tensor *t = fv_tensor_new(ctx, c->dtype, 4, (int64_t[]){rows, room, heads, d});
     if (ctx->error != FV_OK || !old || n == 0) return t;
     const int64_t both = rows < old->shape[0] ? rows : old->shape[0];
     fv_copy_into(ctx, fv_cache_part(ctx, t, 0, both, 0, n), fv_cache_part(ctx, old, 0, both, 0, n));
@@ -86,9 +87,9 @@ static fv_status reserve(fv_cache *c, int64_t rows, int64_t room)
         fv_cache_layer *l = &c->layers[i];
         if (l->k && l->k->shape[0] >= rows && l->k->shape[1] >= room) continue;
         fv_scope_begin(ctx);
-        fv_tensor *k = grown(ctx, l->k, rows, room, h->kv_heads, h->d_k, kept);
+        fv_tensor *k = grown(c, l->k, rows, room, h->kv_heads, h->d_k, kept);
         if (ctx->error == FV_OK) fv_cache_replace(&l->k, k);
-        fv_tensor *v = grown(ctx, l->v, rows, room, h->kv_heads, h->d_v, kept);
+        fv_tensor *v = grown(c, l->v, rows, room, h->kv_heads, h->d_v, kept);
         if (ctx->error == FV_OK) fv_cache_replace(&l->v, v);
         fv_scope_end(ctx);
         if (ctx->error != FV_OK) return ctx->error;
@@ -97,13 +98,14 @@ static fv_status reserve(fv_cache *c, int64_t rows, int64_t room)
     return FV_OK;
 }
 
-/* One more position for every row. Room grows by half, so that copying stays linear in total. */
+/* One more position for every row. Room doubles, so that copying stays linear in total. */
 static fv_status make_room(fv_cache *c)
 {
-    const int64_t need = fv_cache_longest(c) + 1;
+    const int64_t need = fv_cache_longest(c) + 1, context = fv_cache_max_tokens(c->model);
     if (need <= c->room) return FV_OK;
-    const int64_t more = c->room / 2 > ROOM_STEP ? c->room / 2 : ROOM_STEP;
-    return reserve(c, c->rows, need + more);
+    const int64_t twice = c->room > ROOM_STEP / 2 ? 2 * c->room : ROOM_STEP;
+    const int64_t room = twice < context ? twice : context;
+    return reserve(c, c->rows, room > need ? room : need);
 }
 
 static void drop_sources(fv_cache *c)
@@ -130,12 +132,31 @@ fv_status fv_cache_create(fv_transformer *model, fv_cache **out)
     FV_RETURN_IF(!c, ctx, FV_ERR_MEMORY, "cache: no memory");
     c->ctx = ctx;
     c->model = model;
+    c->dtype =
+        ctx->device->ops->traits.wants_bf16 && fv_cache_may_be_bf16(model) ? FV_BF16 : FV_F32;
     c->layers = fv_mem_zalloc(&ctx->mem, (size_t)model->decoder.layers * sizeof *c->layers);
     if (!c->layers) {
         fv_cache_destroy(&c);
         return fv_fail(ctx, FV_ERR_MEMORY, "cache: no memory");
     }
     *out = c;
+    return FV_OK;
+}
+
+fv_status fv_cache_set_dtype(fv_cache *c, fv_dtype dtype)
+{
+    fv_ctx *ctx = c->ctx;
+    if (ctx->error != FV_OK) return ctx->error;
+    FV_RETURN_IF(dtype != FV_F32 && dtype != FV_BF16, ctx, FV_ERR_DTYPE,
+                 "cache: %s is not supported; expected f32 or bf16", fv_dtype_name(dtype));
+    FV_RETURN_IF(dtype == FV_BF16 && !fv_cache_may_be_bf16(c->model), ctx, FV_ERR_UNSUPPORTED,
+                 "cache: bf16 is not supported for a model with vectors by distance");
+    for (int64_t i = 0; i < c->model->decoder.layers; i++) {
+        fv_cache_replace(&c->layers[i].k, NULL);
+        fv_cache_replace(&c->layers[i].v, NULL);
+    }
+    c->dtype = dtype;
+    c->rows = c->room = 0;
     return FV_OK;
 }
 
@@ -170,34 +191,12 @@ size_t fv_cache_bytes(const fv_cache *cache)
         const fv_cache_layer *l = &cache->layers[i];
         const fv_tensor *const parts[] = {l->k, l->v, l->cross_k, l->cross_v};
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
-            if (parts[k]) sum += (size_t)parts[k]->count * sizeof(float);
+            if (parts[k]) sum += (size_t)parts[k]->count * fv_dtype_size(parts[k]->dtype);
     }
     return sum;
 }
 
-/* ---- storing ----------------------------------------------------------------------- */
-
-/* to[row, at .. at + n] = columns first .. first + n of x [batch, heads, columns, d]. */
-static void store_keys(fv_ctx *ctx, fv_tensor *to, int64_t row, int64_t at, const fv_tensor *x,
-                       int64_t batch, int64_t first, int64_t n)
-{
-    const int64_t shape[4] = {1, n, x->shape[1], x->shape[3]};
-    const int64_t stride[4] = {x->stride[0], x->stride[2], x->stride[1], x->stride[3]};
-    const int64_t offset = batch * x->stride[0] + first * x->stride[2];
-    const fv_tensor *from = fv_tensor_view(ctx, x, 4, shape, stride, offset);
-    fv_tensor *slot = fv_cache_part(ctx, to, row, 1, at, n);
-    if (ctx->error == FV_OK) fv_copy_into(ctx, slot, from);
-}
-
-/* One token of every row, at the same position. */
-static void store_column(fv_ctx *ctx, fv_tensor *to, int64_t rows, int64_t at, const fv_tensor *x)
-{
-    const int64_t shape[4] = {rows, 1, x->shape[1], x->shape[3]};
-    const int64_t stride[4] = {x->stride[0], x->stride[2], x->stride[1], x->stride[3]};
-    const fv_tensor *from = fv_tensor_view(ctx, x, 4, shape, stride, 0);
-    fv_tensor *slot = fv_cache_part(ctx, to, 0, rows, at, 1);
-    if (ctx->error == FV_OK) fv_copy_into(ctx, slot, from);
-}
+/* ---- reading ------------------------------------------------------------------------ */
 
 /* The first n positions of all rows as attention reads them: [rows, kv_heads, n, d]. */
 static fv_tensor *all_keys(fv_ctx *ctx, const fv_tensor *t, int64_t rows, int64_t n)
@@ -213,28 +212,21 @@ static bool relative(const fv_transformer *m)
 }
 
 /* Keys and values of one layer for all sources, as rectangles [sources, longest, heads, d]. */
-static void cross_keys(fv_cache *c, int64_t layer, const fv_memory *memory)
+static void cross_keys(fv_cache *c, int64_t layer, const fv_memory *memory, fv_tensor *places)
 {
     fv_ctx *ctx = c->ctx;
     const fv_mha *h = &c->model->decoder.blocks[layer].cross;
     fv_cache_layer *l = &c->layers[layer];
     const int64_t n = memory->n, most = memory->positions;
-    const bool varlen = memory->states->shape[0] != n || n == 1;
     fv_scope_begin(ctx);
     fv_tensor *from[2] = {ctx->invalid, ctx->invalid}, *to[2];
     fv_mha_project_keys(ctx, h, memory->states, NULL, 0, NULL, &from[0], &from[1]);
     const int64_t heads = h->cfg.kv_heads;
     to[0] = fv_tensor_new(ctx, FV_F32, 4, (int64_t[]){n, most, heads, h->cfg.d_k});
     to[1] = fv_tensor_new(ctx, FV_F32, 4, (int64_t[]){n, most, heads, h->cfg.d_v});
-    for (int which = 0; which < 2 && ctx->error == FV_OK; which++) {
+    for (int which = 0; which < 2 && ctx->error == FV_OK; which++)
         fv_fill(ctx, to[which], 0); /* positions past a source's end must be finite */
-        int64_t first = 0;
-        for (int64_t i = 0; i < n; i++) {
-            store_keys(ctx, to[which], i, 0, from[which], varlen ? 0 : i, varlen ? first : 0,
-                       memory->row_lengths[i]);
-            first += memory->row_lengths[i];
-        }
-    }
+    fv_cache_append(ctx, to, from[0], from[1], places);
     if (ctx->error == FV_OK) {
         fv_cache_replace(&l->cross_k, to[0]);
         fv_cache_replace(&l->cross_v, to[1]);
@@ -254,9 +246,12 @@ static fv_status fill_sources(fv_cache *c, const fv_memory *memory)
     FV_RETURN_IF(!c->source_length, ctx, FV_ERR_MEMORY, "cache: no memory for sources");
     for (int64_t i = 0; i < memory->n; i++)
         c->source_length[i] = memory->row_lengths[i];
+    const bool varlen = memory->states->shape[0] != memory->n;
     fv_scope_begin(ctx);
+    fv_tensor *places = fv_cache_places(ctx, memory->n, NULL, NULL, memory->row_lengths,
+                                        varlen ? 0 : memory->states->shape[1]);
     for (int64_t i = 0; i < c->model->decoder.layers && ctx->error == FV_OK; i++)
-        cross_keys(c, i, memory);
+        cross_keys(c, i, memory, places);
     fv_tensor *length = fv_from_host(ctx, FV_I64, 1, &memory->n, memory->row_lengths);
     if (ctx->error == FV_OK) fv_cache_replace(&c->now_length, length);
     fv_scope_end(ctx);
@@ -268,41 +263,17 @@ static fv_status fill_sources(fv_cache *c, const fv_memory *memory)
 typedef struct pass {
     fv_cache *cache;
     int64_t layer;
-    const fv_sequences *prompts; /* during prefill; NULL: a step */
-    const int64_t *row;          /* of each prompt */
+    bool prefill;            /* attention reads the keys of this pass alone */
+    const fv_tensor *places; /* of the tokens of this pass */
 } pass;
-
-static void keep_prompts(const pass *p, fv_ctx *ctx, const fv_tensor *k, const fv_tensor *v)
-{
-    const fv_cache_layer *l = &p->cache->layers[p->layer];
-    const bool varlen = k->shape[0] != p->prompts->count || p->prompts->count == 1;
-    int64_t first = 0;
-    for (int64_t i = 0; i < p->prompts->count && ctx->error == FV_OK; i++) {
-        const int64_t n = p->prompts->length[i], batch = varlen ? 0 : i;
-        store_keys(ctx, l->k, p->row[i], 0, k, batch, varlen ? first : 0, n);
-        store_keys(ctx, l->v, p->row[i], 0, v, batch, varlen ? first : 0, n);
-        first += n;
-    }
-}
 
 static void keep(void *user, fv_ctx *ctx, fv_tensor **k, fv_tensor **v)
 {
     const pass *p = user;
-    fv_cache *c = p->cache;
-    fv_cache_layer *l = &c->layers[p->layer];
-    if (p->prompts) {
-        keep_prompts(p, ctx, *k, *v);
-        return;
-    }
-    if (c->uniform) {
-        store_column(ctx, l->k, c->rows, c->length[0], *k);
-        store_column(ctx, l->v, c->rows, c->length[0], *v);
-    } else {
-        for (int64_t i = 0; i < c->rows && ctx->error == FV_OK; i++) {
-            store_keys(ctx, l->k, i, c->length[i], *k, i, 0, 1);
-            store_keys(ctx, l->v, i, c->length[i], *v, i, 0, 1);
-        }
-    }
+    const fv_cache *c = p->cache;
+    const fv_cache_layer *l = &c->layers[p->layer];
+    fv_cache_append(ctx, (fv_tensor *[2]){l->k, l->v}, *k, *v, p->places);
+    if (p->prefill || ctx->error != FV_OK) return;
     const int64_t n = fv_cache_longest(c) + 1;
     *k = all_keys(ctx, l->k, c->rows, n);
     *v = all_keys(ctx, l->v, c->rows, n);
@@ -332,9 +303,11 @@ static fv_status prefill(fv_cache *c, const fv_sequences *prompts, const int64_t
     fv_ctx *ctx = c->ctx;
     const fv_transformer *m = c->model;
     const fv_side *s = &m->decoder;
-    pass p = {.cache = c, .prompts = prompts, .row = row};
     fv_scope_begin(ctx);
     const fv_token_rows rows = fv_transformer_rows(ctx, m, prompts);
+    const int64_t padded = relative(m) ? rows.longest : 0;
+    pass p = {.cache = c, .prefill = true};
+    p.places = fv_cache_places(ctx, prompts->count, row, NULL, prompts->length, padded);
     fv_block_input in = {.x = NULL};
     if (fv_token_rows_check(ctx, m, &rows)) {
         in.q_begin = in.k_begin = rows.begin;
@@ -511,6 +484,7 @@ fv_tensor *fv_cache_step(fv_ctx *ctx, fv_cache *c, fv_tensor *tokens)
     fv_scope_begin(ctx);
     fv_no_grad_begin(ctx);
     fv_token_rows rows = {.ids = fv_unsqueeze(ctx, tokens, 1)};
+    p.places = fv_cache_places(ctx, c->rows, NULL, c->length, NULL, 0);
     set_positions(ctx, c, &rows, &in);
     fv_tensor *x = fv_side_finish(ctx, &m->decoder, run_blocks(ctx, &p, &in));
     fv_tensor *logits = fv_squeeze(ctx, fv_transformer_logits(ctx, m, x), 1);

@@ -15,6 +15,7 @@ typedef struct fv_cache_layer {
 struct fv_cache {
     fv_ctx *ctx;
     fv_transformer *model;
+    fv_dtype dtype;               /* of k and v */
     int64_t rows, row_room, room; /* in use; allocated rows, and positions of each */
     int64_t *length;              /* [row_room]: positions in use */
     int64_t *source, *chosen;     /* [row_room]: the source of each row; scratch */
@@ -38,6 +39,28 @@ int64_t fv_cache_longest(const fv_cache *c);
 fv_status fv_cache_reserve_rows(fv_cache *c, int64_t rows);
 /* Maximum tokens of a sequence. */
 int64_t fv_cache_max_tokens(const fv_transformer *m);
+
+/* Whether attention over bf16 keys serves every layer. */
+static inline bool fv_cache_may_be_bf16(const fv_transformer *m)
+{
+    return !fv_has_distance_vectors(&m->cfg);
+}
+
+/* ---- storing (transformer_cache_append.c) -------------------------------------------------- */
+
+/*
+ * i64 [2, tokens]: row and position of each token of `count` sequences, for fv_cache_append.
+ * Sequence i goes to row row[i] (NULL: i), from position first[i] (NULL: 0) on, and has length[i]
+ * tokens (NULL: 1). padded: tokens of each, where sequences are padded; 0: they are not.
+ */
+fv_tensor *fv_cache_places(fv_ctx *ctx, int64_t count, const int64_t *row, const int64_t *first,
+                           const int64_t *length, int64_t padded);
+/* Stores k and v [batch, heads, n, d] in to[0] and to[1] [rows, room, heads, d], converted to their
+ * type, by one launch. */
+void fv_cache_append(fv_ctx *ctx, fv_tensor *const to[2], fv_tensor *k, fv_tensor *v,
+                     const fv_tensor *places);
+
+/* ---- beginning ------------------------------------------------------------------------------ */
 
 /* Before anything is computed: whether prompts and sources (NULL: none) fit model and cache. */
 fv_status fv_cache_check(const fv_cache *c, const fv_sequences *prompts,

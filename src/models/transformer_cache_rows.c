@@ -9,7 +9,7 @@ static fv_tensor *reordered(fv_ctx *ctx, const fv_cache *c, const fv_tensor *t, 
                             const int64_t *from, int64_t n)
 {
     fv_tensor *to =
-        fv_tensor_new(ctx, FV_F32, 4, (int64_t[]){rows, t->shape[1], t->shape[2], t->shape[3]});
+        fv_tensor_new(ctx, t->dtype, 4, (int64_t[]){rows, t->shape[1], t->shape[2], t->shape[3]});
     for (int64_t i = 0; i < rows && ctx->error == FV_OK && n > 0; i++) {
         const int64_t used = c->length[from[i]];
         if (used == 0) continue;

@@ -183,8 +183,7 @@ static fv_tensor *rows_of_table(fv_ctx *ctx, const fv_transformer *m, fv_tensor 
     }
     fv_tensor *index = rows->positions;
     if (offset) index = fv_add(ctx, index, fv_scalar(ctx, FV_I64, (double)offset));
-    if (!table)
-        table = fv_position_rows(ctx, m, FV_TABLE_SINUSOID, dtype, 0, rows->longest);
+    if (!table) table = fv_position_rows(ctx, m, FV_TABLE_SINUSOID, dtype, 0, rows->longest);
     return fv_embedding(ctx, table, index, -1);
 }
 

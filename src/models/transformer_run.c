@@ -39,7 +39,7 @@ static fv_tensor *recompute_block(fv_ctx *ctx, void *user, fv_tensor *const *in)
 }
 
 static fv_tensor *run_checkpointed(fv_ctx *ctx, const fv_side *s, int64_t layer,
-                                   const fv_block_input *in)
+                                   const fv_block_input *in, fv_checkpoint_kept keep)
 {
     fv_tensor *const list[INPUTS] = {[X] = in->x,
                                      [VISIBLE] = in->visible,
@@ -49,7 +49,8 @@ static fv_tensor *run_checkpointed(fv_ctx *ctx, const fv_side *s, int64_t layer,
                                      [MEMORY] = in->memory,
                                      [MEMORY_VISIBLE] = in->memory_visible,
                                      [MEMORY_BEGIN] = in->memory_begin};
-    return fv_checkpoint(ctx, recompute_block, &s->calls[2 * layer + in->training], INPUTS, list);
+    return fv_checkpoint_keeping(ctx, recompute_block, &s->calls[2 * layer + in->training], INPUTS,
+                                 list, keep);
 }
 
 /* Runs one block. Captured tensors are freed after it. */
@@ -57,7 +58,7 @@ static fv_tensor *run_block(fv_ctx *ctx, const fv_side *s, int64_t layer, fv_blo
                             const fv_pass *pass)
 {
     const fv_capture *capture = pass->capture;
-    if (!capture && pass->checkpoint) return run_checkpointed(ctx, s, layer, in);
+    if (!capture && pass->checkpoint) return run_checkpointed(ctx, s, layer, in, pass->kept);
     if (!capture) return fv_block_run(ctx, &s->blocks[layer], in, NULL);
     char self[64], cross[64];
     set_site_name(s, layer, "self", self);

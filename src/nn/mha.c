@@ -189,6 +189,18 @@ static fv_tensor *merge_heads(fv_ctx *ctx, const fv_mha *heads, fv_tensor *conte
     return fv_linear_act(ctx, rows, heads->out.weight, heads->out.bias, FV_ACT_NONE, residual);
 }
 
+/* Attention has one element type: queries are rounded to that of cached keys, and the result is
+ * widened again. */
+static fv_tensor *attend(fv_ctx *ctx, fv_attention_input *a, const fv_attention *how,
+                         fv_attention_result *result)
+{
+    if (ctx->error != FV_OK || a->q->dtype == a->k->dtype)
+        return fv_attention_run(ctx, a, how, result);
+    const fv_dtype dtype = a->q->dtype;
+    a->q = fv_cast(ctx, a->q, a->k->dtype);
+    return fv_cast(ctx, fv_attention_run(ctx, a, how, result), dtype);
+}
+
 fv_tensor *fv_mha_run(fv_ctx *ctx, const fv_mha *heads, const fv_mha_input *in,
                       fv_attention_result *result)
 {
@@ -205,7 +217,7 @@ fv_tensor *fv_mha_run(fv_ctx *ctx, const fv_mha *heads, const fv_mha_input *in,
         how.rule.left = -1;
         a.visible = in->window_visible;
     }
-    fv_tensor *context = fv_attention_run(ctx, &a, &how, &own);
+    fv_tensor *context = attend(ctx, &a, &how, &own);
     if (heads->relative_values)
         context =
             fv_add(ctx, context,

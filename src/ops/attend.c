@@ -171,7 +171,8 @@ static void forward(fv_op_run *run)
     set_strides(&a, in, run->out[0]);
     void *ptr[FV_ATTN_POINTERS];
     fill_pointers(ptr, in, run->out[0], run->out[1]);
-    if (run->out[0]->count > 0) fv_launch(ctx, FV_KERNEL_ATTENTION, a.dtype, ptr, &a, sizeof a);
+    if (run->out[0]->count > 0 && !run->kept)
+        fv_launch(ctx, FV_KERNEL_ATTENTION, a.dtype, ptr, &a, sizeof a);
     for (int i = 0; i < INPUTS; i++)
         fv_save(run, i, in[i]);
     fv_save(run, SAVED_O, run->out[0]);
@@ -381,6 +382,7 @@ const fv_op_desc fv_op_attend = {
     .id = FV_OP_ATTEND,
     .name = "attend",
     .formula = "o = softmax(score(q, k) + bias) v over the visible keys",
+    .keepable = true,
     .min_in = INPUTS,
     .max_in = INPUTS,
     .n_out = 2,

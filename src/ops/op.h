@@ -48,6 +48,7 @@ typedef struct fv_op_run {
     fv_tensor *out[FV_OP_MAX_OUT];
     fv_spec spec[FV_OP_MAX_OUT];
     bool recording; /* backward may follow: save what it needs */
+    bool kept;      /* the results have their values already: forward only saves */
     int n_saved;
     fv_tensor *saved[FV_OP_MAX_SAVED];
 } fv_op_run;
@@ -188,6 +189,7 @@ struct fv_op_desc {
     fv_bf16_rule bf16;
     unsigned bf16_inputs; /* bit i: input i may be bf16; elsewhere bf16 is cast to f32 */
     bool bf16_uniform;    /* ... and so it is if another of these inputs is f32 */
+    bool keepable; /* fv_checkpoint_keeping may keep the results: forward obeys run->kept */
     const fv_op_case *cases;
     int n_cases;
 };

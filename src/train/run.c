@@ -117,6 +117,9 @@ static fv_status check_model(const fv_run *run, const fv_model_kind *kind)
                  "train.compute_dtype is bf16: %s models train in f32 only", kind->name);
     FV_RETURN_IF(run->train.recompute && !kind->supports_checkpointing, run->ctx, FV_ERR_ARGUMENT,
                  "train.recompute: %s models have no blocks to recompute", kind->name);
+    FV_RETURN_IF(run->pass.kept && !run->train.recompute, run->ctx, FV_ERR_ARGUMENT,
+                 "train.recompute_keep is %s, but train.recompute is false",
+                 fv_recipe_text(run->recipe, "train.recompute_keep"));
     return FV_OK;
 }
 
@@ -195,8 +198,12 @@ fv_status fv_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
     run->kind = kind;
     fv_ctx_set_step(ctx, 0, 0); /* the same first weights, whatever was drawn before */
     run->train = fv_step_settings(recipe, folder, observe, user);
+    const bool keeps_attention =
+        strcmp(fv_recipe_text(recipe, "train.recompute_keep"), "attention") == 0;
     run->pass = (fv_pass){.training = true,
                           .checkpoint = run->train.recompute,
+                          .kept = keeps_attention ? FV_CHECKPOINT_KEEP_ATTENTION
+                                                  : FV_CHECKPOINT_KEEP_NOTHING,
                           .sampling = fv_recipe_real(recipe, "train.sampling")};
     run->samples = (int)fv_recipe_int(recipe, "eval.samples");
     fv_status status = make_model(run, folder);

@@ -30,6 +30,8 @@ static const fv_key keys[] = {
      "Transformers: data type of products in linear layers; bf16 is faster with AVX512_BF16"},
     {"train.recompute", FV_KEY_BOOL, "false", 0, 0, NULL,
      "Transformers: gradient checkpointing: recompute blocks in backward, to save memory"},
+    {"train.recompute_keep", FV_KEY_CHOICE, "nothing", 0, 0, "nothing|attention",
+     "with recompute: what stays in memory; attention: its results, which are not recomputed"},
     {"train.clip", FV_KEY_REAL, "0", 0, 1e9, NULL, "clip gradients to this norm; 0: off"},
     {"train.max_skipped", FV_KEY_INT, "10", 0, 1e6, NULL,
      "consecutive steps with a non-finite loss or gradients before the run fails"},

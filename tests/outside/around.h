@@ -42,6 +42,7 @@ typedef struct my_layer {
     fv_tensor *w;
 } my_layer;
 extern my_layer layer;
+fv_tensor *my_block(fv_ctx *ctx, void *user, fv_tensor *const *in);
 extern fv_lines *lines;
 extern fv_tokenizer *tok;
 extern fv_batches *batches;
