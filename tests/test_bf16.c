@@ -8,6 +8,8 @@
  * result, and linear layers and attention, whose products have tests of their own (test_compute.c,
  * test_attention_half.c).
  */
+#include "fovea/attention.h"
+#include "fovea/autograd.h"
 #include "kernels/half.h"
 #include "support/opcase.h"
 
@@ -218,16 +220,38 @@ static void rules_decide_dtypes(void)
     const int64_t word = 1;
     fv_tensor *index = fv_from_host(ctx, FV_I64, 1, (int64_t[]){1}, &word);
     CHECK_EQ(fv_tensor_dtype(fv_embedding(ctx, wide, index, -1)), FV_BF16);
+    const int64_t four[4] = {1, 1, 2, 3};
+    fv_tensor *keys = fv_reshape(ctx, wide, 4, four), *half = fv_reshape(ctx, b, 4, four);
+    CHECK_EQ(fv_tensor_dtype(fv_attend(ctx, half, half, half, NULL, NULL, NULL)), FV_BF16);
+    CHECK_EQ(fv_tensor_dtype(fv_attend(ctx, half, keys, keys, NULL, NULL, NULL)), FV_F32);
     CHECK_OK(ctx, fv_ctx_set_compute(ctx, FV_F32));
     CHECK_EQ(fv_tensor_dtype(fv_embedding(ctx, wide, index, -1)), FV_F32);
     CHECK_OK(ctx, fv_ctx_error(ctx));
     fv_ctx_destroy(&ctx);
 }
 
+/* Two slices of one tensor: the second gradient is added to every other element of the first. */
+static void gradients_add_up_in_strided_places(void)
+{
+    for (int level = FV_SIMD_SCALAR; level <= (int)fv_simd_detect(); level++) {
+        fv_ctx *ctx = bf16_context((fv_simd)level, 1, FV_DEVICE_CPU);
+        fv_tensor *leaf = fv_leaf(ctx, fv_full(ctx, FV_F32, 1, (int64_t[]){4}, 2.0));
+        fv_tensor *x = fv_cast(ctx, leaf, FV_BF16);
+        fv_tensor *a = fv_slice(ctx, x, 0, 1, 4, 2), *b = fv_slice(ctx, x, 0, 1, 4, 2);
+        fv_tensor *y = fv_add(ctx, fv_mul(ctx, a, a), b); /* 2 x + 1 at 1 and 3 */
+        CHECK_OK(ctx, fv_backward(ctx, fv_sum(ctx, y, 0, NULL, false)));
+        float g[4] = {0};
+        CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, leaf), g, sizeof g));
+        CHECK(g[0] == 0 && g[1] == 5 && g[2] == 0 && g[3] == 5);
+        fv_ctx_destroy(&ctx);
+    }
+}
+
 TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     RUN(rules_decide_dtypes);
+    RUN(gradients_add_up_in_strided_places);
     RUN(every_op_rounds_once);
     RUN(wrong_gradients_are_noticed);
     return TEST_END();
