@@ -8,6 +8,8 @@
  * result, and linear layers and attention, whose products have tests of their own (test_compute.c,
  * test_attention_half.c).
  */
+#include "fovea/attention.h"
+#include "fovea/autograd.h"
 #include "kernels/half.h"
 #include "support/opcase.h"
 
@@ -218,6 +220,10 @@ static void rules_decide_dtypes(void)
     const int64_t word = 1;
     fv_tensor *index = fv_from_host(ctx, FV_I64, 1, (int64_t[]){1}, &word);
     CHECK_EQ(fv_tensor_dtype(fv_embedding(ctx, wide, index, -1)), FV_BF16);
+    const int64_t four[4] = {1, 1, 2, 3};
+    fv_tensor *keys = fv_reshape(ctx, wide, 4, four), *half = fv_reshape(ctx, b, 4, four);
+    CHECK_EQ(fv_tensor_dtype(fv_attend(ctx, half, half, half, NULL, NULL, NULL)), FV_BF16);
+    CHECK_EQ(fv_tensor_dtype(fv_attend(ctx, half, keys, keys, NULL, NULL, NULL)), FV_F32);
     CHECK_OK(ctx, fv_ctx_set_compute(ctx, FV_F32));
     CHECK_EQ(fv_tensor_dtype(fv_embedding(ctx, wide, index, -1)), FV_F32);
     CHECK_OK(ctx, fv_ctx_error(ctx));

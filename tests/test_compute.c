@@ -184,6 +184,26 @@ static void backward_uses_the_compute_type_of_forward(void)
     fv_ctx_destroy(&other);
 }
 
+static fv_tensor *linear_block(fv_ctx *ctx, void *weight, fv_tensor *const *in)
+{
+    return fv_linear(ctx, in[0], weight, NULL);
+}
+
+static void checkpoints_keep_the_compute_type(void)
+{
+    fv_ctx *ctx = make(FV_BF16), *other = make(FV_BF16);
+    const layer want = layer_run(ctx);
+    layer l = layer_make(other);
+    l.y = fv_checkpoint(other, linear_block, l.w, 1, &l.x);
+    CHECK_OK(other, fv_ctx_set_compute(other, FV_F32));
+    back(other, &l);
+    expect_same(ctx, want.dx, other, l.dx, ROWS * IN);
+    expect_same(ctx, want.dw, other, l.dw, OUT * IN);
+    CHECK_EQ(fv_ctx_compute(other), FV_F32);
+    fv_ctx_destroy(&ctx);
+    fv_ctx_destroy(&other);
+}
+
 /* Two calls with one weight: both shares arrive, rounded. */
 static void shared_weights_add_up(void)
 {
@@ -278,6 +298,7 @@ TEST_MAIN(argc, argv)
     RUN(bits_are_equal_everywhere);
     RUN(epilogues_follow);
     RUN(backward_uses_the_compute_type_of_forward);
+    RUN(checkpoints_keep_the_compute_type);
     RUN(shared_weights_add_up);
     RUN(nothing_else_is_rounded);
     RUN(copies_follow_their_weight);

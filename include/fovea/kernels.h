@@ -37,15 +37,15 @@
  *     sum = fma(A(i,2p), B(2p,j), fma(A(i,2p+1), B(2p+1,j), sum))
  *
  * Its bits depend on the level only where a number below 2^-126 comes up: the instruction takes
- * those for 0. Operands may also be bf16 in memory (`stored_bf16`; pass their addresses as those of
- * floats): they are read as they are, and a C of bf16 is the float result, rounded once.
+ * those for 0. `stored_bf16`: operands that are bf16 in memory; a bf16 C is rounded to once.
  *
  * Training needs more than C of a product, and `aux` gets it in the same pass: what an activation's
  * derivative is computed from, or, beside the gradient dW = du^T x of a weight, that of the bias:
  *
- *     g.aux = FV_GEMM_AUX_ROW_SUMS;                        // A = du^T: aux[i] = sum over k of
- * A(i,k) fv_gemm_exec exec = {.level = FV_SIMD_AUTO, .aux = db}; s = fv_gemm_run(&g, du, x, &exec,
- * scratch, need, dw);
+ *     float db[64];                                 // m entries: with A = du^T, C is dW
+ *     g.aux = FV_GEMM_AUX_ROW_SUMS;
+ *     fv_gemm_exec exec = {.level = FV_SIMD_AUTO, .aux = db};
+ *     s = fv_gemm_run(&g, a, b, &exec, scratch, need, c);
  *
  * Sums of rows put element k into lane k mod 16 and join the lanes as a tree (8, 4, 2, 1), so that
  * they have the bits of fv_sum for every level and any number of threads.
