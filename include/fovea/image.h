@@ -51,7 +51,7 @@ typedef struct fv_conv2d_options {
  * image).
  *
  *     fv_conv2d_options half = {.stride = {2, 2}, .padding = {1, 1}};
- *     fv_tensor *y = fv_conv2d(ctx, x, w, b, &half);               // 3 x 3: halves the image
+ *     fv_tensor *y = fv_conv2d(ctx, x, layer.w, NULL, &half);      // 3 x 3: halves the image
  */
 FV_API fv_tensor *fv_conv2d(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias,
                             const fv_conv2d_options *options);
@@ -62,7 +62,7 @@ FV_API fv_tensor *fv_conv2d(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_ten
  * convolved to one; output_padding, smaller than stride or dilation, selects among them.
  *
  *     fv_conv2d_options twice = {.stride = {2, 2}, .padding = {1, 1}};
- *     fv_tensor *y = fv_conv_transpose2d(ctx, x, w, NULL, &twice);   // 4 x 4: doubles it
+ *     fv_tensor *y = fv_conv_transpose2d(ctx, x, layer.w, NULL, &twice);   // 4 x 4: doubles it
  */
 FV_API fv_tensor *fv_conv_transpose2d(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias,
                                       const fv_conv2d_options *options);
@@ -182,8 +182,8 @@ FV_API fv_tensor *fv_batch_norm_run(fv_ctx *ctx, const fv_batch_norm_layer *laye
  * call to call.
  *
  *     fv_spectral_norm norm;
- *     s = fv_spectral_norm_create(params, "critic.first", w, 0, 1, 1e-12, &norm);
- *     fv_tensor *scaled = fv_spectral_norm_run(ctx, &norm, w, true);     // w is the parameter
+ *     s = fv_spectral_norm_create(params, "critic.first", layer.w, 0, 1, 1e-12, &norm);
+ *     fv_tensor *scaled = fv_spectral_norm_run(ctx, &norm, layer.w, true);
  *     fv_tensor *y = fv_conv2d(ctx, x, scaled, NULL, NULL);
  *
  * The weight with `axis` first is a matrix W [rows, rest]. training: `iterations` times
@@ -203,6 +203,81 @@ FV_API FV_MUST_USE fv_status fv_spectral_norm_create(fv_params *params, const ch
                                                      double eps, fv_spectral_norm *norm);
 FV_API fv_tensor *fv_spectral_norm_run(fv_ctx *ctx, const fv_spectral_norm *norm, fv_tensor *weight,
                                        bool training);
+
+/* ---- picture files -------------------------------------------------------------------- */
+
+/*
+ * PNG and JPEG files, recognised by their first bytes, as u8 [height, width, channels], and as f32
+ * [channels, height, width] in 0 .. 1.
+ *
+ *     fv_tensor *pixels = fv_picture_load(ctx, "cat.jpg", 3);           // 3: as RGB, 1: grey
+ *     fv_tensor *cat = fv_picture_floats(ctx, pixels, 224, 224);        // f32 [3, 224, 224]
+ *     fv_augment how = {.shift = 8, .flip = true, .brightness = 0.2, .contrast = 0.2};
+ *     cat = fv_picture_augment(ctx, cat, &how, 17);                     // row 17 of the step
+ *
+ * channels 0 keeps what the file has, 1 or 3. Bits beyond eight are dropped; where a PNG is
+ * transparent, white shows. Errors: IO, FORMAT (not a picture, damaged, ends early), LIMIT
+ * (fv_limits.picture_side, picture_pixels), MEMORY, UNSUPPORTED (a JPEG of CMYK colours; libpng or
+ * libjpeg-turbo is missing: they are loaded by the first call that needs them).
+ */
+FV_API fv_tensor *fv_picture_load(fv_ctx *ctx, const char *path, int channels);
+/*
+ * The same from a file's bytes in memory; messages use `name`.
+ *
+ *     fv_tensor *grey = fv_picture_decode(ctx, "upload", scratch, need, 1);
+ */
+FV_API fv_tensor *fv_picture_decode(fv_ctx *ctx, const char *name, const void *data, size_t bytes,
+                                    int channels);
+
+/* u8 [h, w, c] as f32 [c, height, width], divided by 255, resized bilinearly; height and width 0
+ * keep the size. */
+FV_API fv_tensor *fv_picture_floats(fv_ctx *ctx, fv_tensor *pixels, int64_t height, int64_t width);
+
+/* Random changes of a picture; zeros change nothing. */
+typedef struct fv_augment {
+    int64_t shift;     /* moved by up to so many pixels along each axis; zeros come in */
+    bool flip;         /* mirrored left to right, one time in two */
+    double brightness; /* b in [0, 1): multiplied by 1 - b to 1 + b */
+    double contrast;   /* c in [0, 1): the distance to the mean multiplied by 1 - c to 1 + c */
+} fv_augment;
+
+/* x real [c, h, w]. What is drawn depends on the context's seed and step and on `row`, the
+ * picture's number in the whole step, alone. Errors: ARGUMENT, SHAPE. */
+FV_API fv_tensor *fv_picture_augment(fv_ctx *ctx, fv_tensor *x, const fv_augment *how,
+                                     uint64_t row);
+
+/*
+ * IDX files (MNIST) of u8, i32, f32 or f64, plain or compressed as in fovea/data.h. Errors: as
+ * above.
+ *
+ *     fv_tensor *digits = fv_idx_load(ctx, "train-images-idx3-ubyte.gz");   // u8 [60000, 28, 28]
+ */
+FV_API fv_tensor *fv_idx_load(fv_ctx *ctx, const char *path);
+
+/*
+ * Pictures named by a TSV file, each line "file<TAB>label", the files relative to its folder.
+ *
+ *     fv_pictures *set = NULL;
+ *     s = fv_pictures_open(ctx, "birds/train.tsv", &set);
+ *     for (int64_t i = 0; s == FV_OK && i < fv_pictures_count(set); i++)
+ *         printf("%s: %s, class %" PRId64 " of %" PRId64 "\n", fv_pictures_file(set, i),
+ *                fv_pictures_class(set, fv_pictures_label(set, i)), fv_pictures_label(set, i),
+ *                fv_pictures_classes(set));
+ *     fv_tensor *first_one = fv_picture_load(ctx, fv_pictures_file(set, 0), 3);
+ *     fv_pictures_close(&set);
+ *
+ * Classes are the different labels in the order of their bytes. Opening reads no picture. Fails:
+ * IO, FORMAT (a line without a tab, an empty, absolute or upward path), LIMIT, MEMORY.
+ */
+typedef struct fv_pictures fv_pictures;
+FV_API FV_MUST_USE fv_status fv_pictures_open(fv_ctx *ctx, const char *tsv, fv_pictures **out);
+FV_API void fv_pictures_close(fv_pictures **set); /* NULL is fine */
+FV_API int64_t fv_pictures_count(const fv_pictures *set);
+FV_API int64_t fv_pictures_classes(const fv_pictures *set);
+/* NULL and -1 for an i out of range. */
+FV_API const char *fv_pictures_file(const fv_pictures *set, int64_t i);
+FV_API int64_t fv_pictures_label(const fv_pictures *set, int64_t i);
+FV_API const char *fv_pictures_class(const fv_pictures *set, int64_t class_number);
 
 #ifdef __cplusplus
 }

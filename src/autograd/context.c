@@ -26,6 +26,8 @@ static void fill_limits(fv_limits *limits)
     FV_DEFAULT(text_steps);
     FV_DEFAULT(decoded_bytes);
     FV_DEFAULT(decompressed_ratio);
+    FV_DEFAULT(picture_side);
+    FV_DEFAULT(picture_pixels);
 #undef FV_DEFAULT
 }
 

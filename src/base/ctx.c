@@ -107,6 +107,8 @@ void fv_limits_init(fv_limits *limits, size_t struct_size)
         .text_steps = 256,
         .decoded_bytes = 1024,
         .decompressed_ratio = 1040,
+        .picture_side = 16384,
+        .picture_pixels = 64000000,
     };
     fv_config_set_defaults(limits, struct_size, &defaults, sizeof defaults);
 }

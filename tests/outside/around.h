@@ -57,9 +57,6 @@ extern size_t need;
 extern const float *far_keys, *far_values, *gradient;
 extern fv_string hypothesis[2], references[2][2];
 
-#ifdef EXAMPLE_image
-extern fv_tensor *w, *b;
-#endif
 #ifdef EXAMPLE_kernels
 extern int64_t m, k, b_row, b_col;
 extern const float *a, *b;
