@@ -253,6 +253,17 @@ static void convolution_layers_start_like_torch(void)
     bench_free(&b);
 }
 
+/* Without channels to sum over, the bias is what remains. */
+static void no_channels_leave_the_bias(void)
+{
+    bench b = bench_new();
+    fv_tensor *x = fv_zeros(b.ctx, FV_F32, 4, (int64_t[]){1, 0, 2, 1});
+    fv_tensor *w = fv_zeros(b.ctx, FV_F32, 4, (int64_t[]){0, 2, 1, 1});
+    fv_tensor *bias = tensor_of(b.ctx, (float[]){3, -4}, 1, 2);
+    CHECK_VALUES(b.ctx, fv_conv_transpose2d(b.ctx, x, w, bias, NULL), 0, 3, 3, -4, -4);
+    bench_free(&b);
+}
+
 static void bad_convolutions_are_refused(void)
 {
     bench b = bench_new();
@@ -343,6 +354,7 @@ TEST_MAIN(argc, argv)
     RUN(torch_spectral_norm);
     RUN(spectral_norm_finds_the_largest_singular_value);
     RUN(convolution_layers_start_like_torch);
+    RUN(no_channels_leave_the_bias);
     RUN(bad_convolutions_are_refused);
     RUN(bad_windows_and_sizes_are_refused);
     RUN(maxima_of_ties_and_nan);

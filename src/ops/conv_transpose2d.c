@@ -129,10 +129,6 @@ static const fv_op_case cases[] = {
      .params = &plain,
      .n_in = 3,
      .in = {FV_IN(NORMAL, 0, 2, 3, 3), FV_IN(NORMAL, 2, 1, 2, 2), FV_IN(NORMAL, 1)}},
-    {.name = "no channels",
-     .params = &plain,
-     .n_in = 3,
-     .in = {FV_IN(NORMAL, 1, 0, 2, 2), FV_IN(NORMAL, 0, 2, 2, 2), FV_IN(NORMAL, 2)}},
 };
 
 const fv_op_desc fv_op_conv_transpose2d = {
