@@ -31,6 +31,10 @@ typedef struct fv_conv2d_args {
     bool accumulate; /* CONV2D_WEIGHT */
 } fv_conv2d_args;
 
+/* CONV2D_WEIGHT of the reference kernels, for sizes that the others leave to it. */
+void fv_ref_conv2d_weight_f32(const fv_exec *exec, void *const *ptr, const void *args);
+void fv_ref_conv2d_weight_f64(const fv_exec *exec, void *const *ptr, const void *args);
+
 /* Whether an output of a convolution reads this row (axis 0) or column (axis 1) of x at `tap`. */
 static inline bool fv_conv2d_reads(const fv_conv2d_args *a, int axis, int64_t at, int64_t tap)
 {

@@ -5,6 +5,8 @@
 #include "kernels/register.h"
 #include "kernels/simd/simd.h"
 
+void fv_simd_conv2d_register(fv_kernel_table *t);
+void fv_simd_conv2d_weight_register(fv_kernel_table *t);
 void fv_simd_elementwise_register(fv_kernel_table *t);
 void fv_simd_reduce_register(fv_kernel_table *t);
 void fv_simd_softmax_register(fv_kernel_table *t);
