@@ -63,6 +63,7 @@ static const struct suite {
     {"attention", bench_attention}, {"ops", bench_ops},
     {"compare", bench_compare},     {"seq2seq", bench_seq2seq},
     {"tokenizer", bench_tokenizer}, {"model", bench_model},
+    {"conv", bench_conv},
 };
 
 static fv_simd level_named(const char *name)
@@ -127,6 +128,7 @@ const cli_verb verb_bench = {
              "  gemm       matrix products, compared with OpenBLAS and oneDNN if installed\n"
              "  attention  forward, backward, additive scores, one query over a cache of keys\n"
              "  ops        softmax, layer norm, GELU, AdamW on large arrays; tiny ops; LSTM\n"
+             "  conv       convolutions of images, forward and backward\n"
              "  compare    convolution, recurrence and attention by sequence length\n"
              "  seq2seq    training and greedy search of a translator, per target token\n"
              "  model      GPT-2 124M: a pass, single tokens, training, memory\n"
@@ -137,7 +139,7 @@ const cli_verb verb_bench = {
              "several tries, the line is marked noisy: another program was using the machine.",
     .words = {.metavar = "SUITE",
               .type = CLI_CHOICE,
-              .choices = "peak|gemm|attention|ops|compare|seq2seq|model|tokenizer",
+              .choices = "peak|gemm|attention|ops|conv|compare|seq2seq|model|tokenizer",
               .min = 1,
               .max = 1,
               .help = "what to measure"},
