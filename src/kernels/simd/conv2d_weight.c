@@ -146,12 +146,15 @@ FV_INSTANCE void run_tile(const pixel_tile *t, const int rows)
     }
 }
 
-#define TILE(n)                                                                                    \
-    static void tile_##n(const pixel_tile *t) { run_tile(t, n); }
-TILE(1)
-TILE(2) TILE(3) TILE(4) TILE(5)
-    TILE(6) static void (*const tiles[FV_GEMM_TILE_ROWS])(const pixel_tile *t) = {
-        tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
+typedef void (*tile_fn)(const pixel_tile *t);
+
+static void tile_1(const pixel_tile *t) { run_tile(t, 1); }
+static void tile_2(const pixel_tile *t) { run_tile(t, 2); }
+static void tile_3(const pixel_tile *t) { run_tile(t, 3); }
+static void tile_4(const pixel_tile *t) { run_tile(t, 4); }
+static void tile_5(const pixel_tile *t) { run_tile(t, 5); }
+static void tile_6(const pixel_tile *t) { run_tile(t, 6); }
+static const tile_fn tiles[FV_GEMM_TILE_ROWS] = {tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
 
 /* ---- blocks of pixels ------------------------------------------------------------------ */
 
