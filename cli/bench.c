@@ -66,6 +66,7 @@ static const struct suite {
     {.name = "gemm", .run = bench_gemm},
     {.name = "attention", .run = bench_attention},
     {.name = "ops", .run = bench_ops},
+    {.name = "conv", .run = bench_conv},
     {.name = "compare", .run = bench_compare},
     {.name = "seq2seq", .run = bench_seq2seq, .any_device = true},
     {.name = "tokenizer", .run = bench_tokenizer},
@@ -149,6 +150,7 @@ const cli_verb verb_bench = {
         "  gemm       matrix products, compared with OpenBLAS and oneDNN if installed\n"
         "  attention  forward, backward, additive scores, one query over a cache of keys\n"
         "  ops        softmax, layer norm, GELU, AdamW on large arrays; tiny ops; LSTM\n"
+        "  conv       convolutions of images, forward and backward\n"
         "  compare    convolution, recurrence and attention by sequence length\n"
         "  seq2seq    training and greedy search of a translator, per target token\n"
         "  model      GPT-2 124M: a pass, single tokens, training, memory\n"
@@ -160,7 +162,7 @@ const cli_verb verb_bench = {
         "several tries, the line is marked noisy: another program was using the machine.",
     .words = {.metavar = "SUITE",
               .type = CLI_CHOICE,
-              .choices = "peak|gemm|attention|ops|compare|seq2seq|model|tokenizer|shared",
+              .choices = "peak|gemm|attention|ops|conv|compare|seq2seq|model|tokenizer|shared",
               .min = 1,
               .max = 1,
               .help = "what to measure"},

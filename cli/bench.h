@@ -73,6 +73,7 @@ int bench_peak(bench_run *run);
 int bench_gemm(bench_run *run);
 int bench_attention(bench_run *run);
 int bench_ops(bench_run *run);
+int bench_conv(bench_run *run);
 int bench_compare(bench_run *run);
 int bench_seq2seq(bench_run *run);
 int bench_model(bench_run *run);

@@ -76,6 +76,21 @@ if(NOT FV_MINIMAL)
   endif()
 endif()
 
+# PNG and JPEG pictures: headers here, the libraries when a program reads a picture.
+if(NOT FV_MINIMAL)
+  foreach(kind PNG JPEG)
+    string(REPLACE JPEG turbojpeg header ${kind})
+    string(TOLOWER ${header} header)
+    find_path(FV_${kind}_HEADERS ${header}.h)
+    if(FV_${kind}_HEADERS)
+      list(APPEND FV_OPTIONAL_DEFINITIONS FV_HAVE_${kind})
+      string(TOLOWER ${kind} name)
+      set_source_files_properties(src/image/picture_${name}.c PROPERTIES
+        INCLUDE_DIRECTORIES "${FV_${kind}_HEADERS}")
+    endif()
+  endforeach()
+endif()
+
 # -ffp-contract=off: a sum and a product are fused only where the source says fma.
 set(FV_COMPILE_OPTIONS -Wall -Wextra -Wconversion -Wvla -Walloca -Wshadow -Wstrict-prototypes
   -Wmissing-prototypes -ffp-contract=off -fno-math-errno -fno-trapping-math

@@ -16,6 +16,7 @@
 #include "fovea/audio.h"
 #include "fovea/data.h"
 #include "fovea/file.h"
+#include "fovea/image.h"
 #include "fovea/model.h"
 #include "fovea/ops.h"
 #include "fovea/recipe.h"
@@ -170,6 +171,24 @@ static fv_status read_sound(fv_ctx *ctx, const char *path, size_t turn)
     return s;
 }
 
+static fv_status read_idx(fv_ctx *ctx, const char *path, size_t turn)
+{
+    (void)turn;
+    fv_scope_begin(ctx);
+    fv_idx_load(ctx, path);
+    fv_scope_end(ctx);
+    return fv_ctx_take_error(ctx);
+}
+
+static fv_status read_picture(fv_ctx *ctx, const char *path, size_t turn)
+{
+    ctx->limits.picture_pixels = 1 << 20; /* within the memory limit */
+    fv_scope_begin(ctx);
+    fv_picture_load(ctx, path, turn % 2 ? 3 : 0);
+    fv_scope_end(ctx);
+    return fv_ctx_take_error(ctx);
+}
+
 /* A state over the two parameters that the seeds have, or the list of states. */
 static fv_status read_state(fv_ctx *ctx, const char *path, size_t turn)
 {
@@ -253,6 +272,9 @@ static const format formats[] = {
     {"tsv", read_table, false, false, {"../fuzz/corpus/table"}, ".tsv"},
     {"jsonl", read_table, false, false, {"../fuzz/corpus/table"}, ".jsonl"},
     {"text", read_lines, false, false, {"../fuzz/corpus/text"}, ".txt"},
+    {"idx", read_idx, false, false, {"../fuzz/corpus/idx"}, ""},
+    {"png", read_picture, false, false, {"../fuzz/corpus/png"}, ".png"},
+    {"jpeg", read_picture, false, false, {"../fuzz/corpus/jpeg"}, ".jpg"},
     {"gz", read_lines, false, false, {"../fuzz/corpus/text"}, ".gz"},
     {"xz", read_lines, false, false, {"../fuzz/corpus/text"}, ".xz"},
     {"wav", read_sound, false, false, {"../fuzz/corpus/wav"}, ".wav"},

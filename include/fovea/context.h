@@ -169,10 +169,11 @@ typedef struct fv_limits {
     uint64_t text_steps;         /* steps taken for a byte of text [256] */
     uint64_t decoded_bytes;      /* bytes of text that a token decodes to, on average [1,024] */
     uint64_t decompressed_ratio; /* of the bytes of a compressed file, beyond 1 MiB [1,040] */
+    uint64_t picture_pixels;     /* pixels of a picture [64,000,000] */
     /* Seconds of a recording [600]. A second counts 384,000 samples of all channels at most, so
      * that many channels at a high rate reach the limit earlier. */
     uint64_t audio_seconds;
-    uint64_t reserved[2]; /* zero; new limits take their place here (docs/architecture.md) */
+    uint64_t reserved[1]; /* zero; new limits take their place here (docs/architecture.md) */
 } fv_limits;
 
 /*

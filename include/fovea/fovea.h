@@ -15,6 +15,7 @@
 #include "fovea/encode.h"
 #include "fovea/file.h"
 #include "fovea/generate.h"
+#include "fovea/image.h"
 #include "fovea/kernels.h"
 #include "fovea/layers.h"
 #include "fovea/look.h"

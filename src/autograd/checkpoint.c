@@ -22,7 +22,7 @@ typedef struct checkpoint_params {
     void *user;
     random_state random;
     int compute; /* the dtype of fv_ctx_set_compute in forward */
-    int kept; /* tensors saved after the inputs and the numbers of rows */
+    int kept;    /* tensors saved after the inputs and the numbers of rows */
 } checkpoint_params;
 
 /* ---- kept results ------------------------------------------------------------------ */

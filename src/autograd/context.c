@@ -27,6 +27,7 @@ static void fill_limits(fv_limits *limits)
     FV_DEFAULT(decoded_bytes);
     FV_DEFAULT(decompressed_ratio);
     FV_DEFAULT(audio_seconds);
+    FV_DEFAULT(picture_pixels);
 #undef FV_DEFAULT
 }
 

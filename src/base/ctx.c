@@ -120,6 +120,7 @@ void fv_limits_init(fv_limits *limits, size_t struct_size)
         .decoded_bytes = 1024,
         .decompressed_ratio = 1040,
         .audio_seconds = 600,
+        .picture_pixels = 64000000,
     };
     fv_config_set_defaults(limits, struct_size, &defaults, sizeof defaults);
 }

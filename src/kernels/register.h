@@ -37,6 +37,10 @@ FV_REF_REGISTER(attention_weights);
 FV_REF_REGISTER(recurrent);
 FV_REF_REGISTER(sequence);
 FV_REF_REGISTER(conv);
+FV_REF_REGISTER(conv2d);
+FV_REF_REGISTER(pool2d);
+FV_REF_REGISTER(resize2d);
+FV_REF_REGISTER(batch_norm);
 FV_REF_REGISTER(optim);
 
 /* SIMD versions, f32. */

@@ -37,6 +37,10 @@ static void fill_ref(fv_kernel_table *t)
     FILL(recurrent);
     FILL(sequence);
     FILL(conv);
+    FILL(conv2d);
+    FILL(pool2d);
+    FILL(resize2d);
+    FILL(batch_norm);
     FILL(optim);
 #undef FILL
     fv_bf16_elementwise_register(t);

@@ -189,7 +189,7 @@ struct fv_op_desc {
     fv_bf16_rule bf16;
     unsigned bf16_inputs; /* bit i: input i may be bf16; elsewhere bf16 is cast to f32 */
     bool bf16_uniform;    /* ... and so it is if another of these inputs is f32 */
-    bool keepable; /* fv_checkpoint_keeping may keep the results: forward obeys run->kept */
+    bool keepable;        /* fv_checkpoint_keeping may keep the results: forward obeys run->kept */
     const fv_op_case *cases;
     int n_cases;
 };

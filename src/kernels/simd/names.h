@@ -25,6 +25,8 @@
 #define fv_simd_attention_grad_register    FV_LEVEL_SYMBOL(fv_simd_attention_grad_register)
 #define fv_simd_attention_weights_register FV_LEVEL_SYMBOL(fv_simd_attention_weights_register)
 #define fv_simd_bf16_register              FV_LEVEL_SYMBOL(fv_simd_bf16_register)
+#define fv_simd_conv2d_register            FV_LEVEL_SYMBOL(fv_simd_conv2d_register)
+#define fv_simd_conv2d_weight_register     FV_LEVEL_SYMBOL(fv_simd_conv2d_weight_register)
 #define fv_simd_elementwise_register       FV_LEVEL_SYMBOL(fv_simd_elementwise_register)
 #define fv_simd_half_register              FV_LEVEL_SYMBOL(fv_simd_half_register)
 #define fv_simd_register                   FV_LEVEL_SYMBOL(fv_simd_register)

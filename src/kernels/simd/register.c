@@ -15,6 +15,7 @@ void fv_simd_register(fv_kernel_table *t)
     fv_simd_recurrent_register(t);
     fv_simd_sequence_register(t);
     fv_simd_optim_register(t);
+    fv_simd_conv2d_register(t);
     fv_simd_attention_register(t);
     fv_simd_attention_weights_register(t);
 }
