@@ -48,7 +48,7 @@ void fv_kept_add(fv_op_run *run)
 {
     fv_kept *kept = run->ctx->kept;
     if (kept->replay || run->ctx->error != FV_OK) return;
-    /* Keepable ops have equally many results: after one that does not fit, none fits. */
+    /* Keepable ops all have two results: after a call that does not fit, no other fits. */
     if (kept->count + run->n_out > kept->room) return;
     for (int k = 0; k < run->n_out; k++) {
         fv_tensor_ref(run->out[k]);
