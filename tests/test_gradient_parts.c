@@ -247,7 +247,10 @@ static void gradients_in_place(void)
 
 /* ---- other ways to q, k and v --------------------------------------------------------------- */
 
-/* What a call of attention reads, as views of y [2, 6, 24]. */
+/* What a call of attention reads, as views of y [2, LONG, 24]: more queries than the kernels take
+ * at a time. */
+enum { LONG = 120 };
+
 typedef enum route {
     FIVE_AXES,     /* [b, n, 3, h, d], of which axis 2 is sliced: a slice of a view */
     SAME_ROWS,     /* q, k and v are three views of the same elements */
@@ -260,14 +263,14 @@ static void route_inputs(fv_ctx *ctx, route r, fv_tensor *y, bool retained, fv_t
     for (int i = 0; i < 3; i++) {
         fv_tensor *t = y;
         if (r == FIVE_AXES) {
-            t = fv_reshape(ctx, y, 5, (int64_t[]){2, 6, 3, 2, 4});
+            t = fv_reshape(ctx, y, 5, (int64_t[]){2, LONG, 3, 2, 4});
             t = fv_squeeze(ctx, fv_slice(ctx, t, 2, i, i + 1, 1), 2);
             t = fv_transpose(ctx, t, 1, 2);
         } else if (r == SAME_ROWS) {
-            t = fv_transpose(ctx, fv_reshape(ctx, y, 4, (int64_t[]){2, 6, 2, 12}), 1, 2);
+            t = fv_transpose(ctx, fv_reshape(ctx, y, 4, (int64_t[]){2, LONG, 2, 12}), 1, 2);
         } else {
             t = fv_slice(ctx, y, 2, 8 * i, 8 * i + 8, 1);
-            t = fv_reshape(ctx, t, 4, (int64_t[]){2, 6, 2, 4});
+            t = fv_reshape(ctx, t, 4, (int64_t[]){2, LONG, 2, 4});
             t = fv_permute(ctx, t, (int[]){0, 1, 3, 2});
         }
         if (retained) fv_retain(ctx, t);
@@ -278,13 +281,13 @@ static void route_inputs(fv_ctx *ctx, route r, fv_tensor *y, bool retained, fv_t
 static void route_grad(route r, bool retained, bool twice, float *got)
 {
     fv_ctx *ctx = make();
-    fv_tensor *x = fv_leaf(ctx, fv_cast(ctx, tensor_random(ctx, 3, 3, 2, 6, 24), FV_F32));
+    fv_tensor *x = fv_leaf(ctx, fv_cast(ctx, tensor_random(ctx, 3, 3, 2, LONG, 24), FV_F32));
     fv_tensor *in[3];
     route_inputs(ctx, r, fv_scale(ctx, x, 1.5), retained, in);
     fv_tensor *o = fv_attend(ctx, in[0], in[1], in[2], NULL, NULL, NULL);
     if (twice) o = fv_add(ctx, o, fv_attend(ctx, in[0], in[1], in[2], NULL, NULL, NULL));
     CHECK_OK(ctx, fv_backward(ctx, total(ctx, fv_mul(ctx, o, o))));
-    CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, x), got, 2 * 6 * 24 * sizeof *got));
+    CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, x), got, 2 * LONG * 24 * sizeof *got));
     fv_ctx_destroy(&ctx);
 }
 
@@ -292,10 +295,10 @@ static void other_routes(void)
 {
     for (int r = 0; r < ROUTES; r++)
         for (int twice = 0; twice < 2; twice++) {
-            float placed[2 * 6 * 24], copies[2 * 6 * 24];
+            static float placed[2 * LONG * 24], copies[2 * LONG * 24];
             route_grad((route)r, false, twice, placed);
             route_grad((route)r, true, twice, copies);
-            if (!same(placed, copies, 2 * 6 * 24, 4 * 0x1p-24))
+            if (!same(placed, copies, 2 * LONG * 24, 4 * 0x1p-24))
                 test_failed(__FILE__, __LINE__, "route %d, %d calls: other gradients in place", r,
                             twice + 1);
         }
