@@ -42,9 +42,10 @@
  * Training needs more than C of a product, and `aux` gets it in the same pass: what an activation's
  * derivative is computed from, or, beside the gradient dW = du^T x of a weight, that of the bias:
  *
- *     g.aux = FV_GEMM_AUX_ROW_SUMS;                        // A = du^T: aux[i] = sum over k of
- * A(i,k) fv_gemm_exec exec = {.level = FV_SIMD_AUTO, .aux = db}; s = fv_gemm_run(&g, du, x, &exec,
- * scratch, need, dw);
+ *     float db[64];                                 // m entries: with A = du^T, C is dW
+ *     g.aux = FV_GEMM_AUX_ROW_SUMS;
+ *     fv_gemm_exec exec = {.level = FV_SIMD_AUTO, .aux = db};
+ *     s = fv_gemm_run(&g, a, b, &exec, scratch, need, c);
  *
  * Sums of rows put element k into lane k mod 16 and join the lanes as a tree (8, 4, 2, 1), so that
  * they have the bits of fv_sum for every level and any number of threads.
