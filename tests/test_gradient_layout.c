@@ -28,7 +28,7 @@ typedef struct array {
     int64_t heads, rows, width;
 } array;
 
-/* A copy of an array that lies as `to` says, NaN elsewhere; without data if there is none. */
+/* A copy of an array with the strides `to`, NaN elsewhere; without data if there is none. */
 static array array_of(const fv_attn *a, vec dense, const fv_attn_layout *from, fv_attn_layout to,
                       int64_t heads, int64_t rows, int64_t width)
 {

@@ -116,6 +116,7 @@ static void slices_of_one_tensor(void)
         SLICES("overlap", whole, {1, 0, 6, 1, 2, NONE}, {1, 4, 10, 1, 3, NONE});
         SLICES("inside another", whole, {1, 0, 9, 1, 2, NONE}, {1, 4, 5, 1, 3, NONE});
         SLICES("two axes", whole, {1, 0, 6, 1, 2, NONE}, {0, 1, 2, 1, 3, NONE});
+        SLICES("two axes, other numbers", whole, {1, 4, 6, 1, 2, NONE}, {0, 1, 2, 1, 3, NONE});
         SLICES("rows", whole, {0, 0, 1, 1, 2, NONE}, {0, 2, 3, 1, 3, NONE});
         SLICES("steps", whole, {1, 0, 10, 3, 2, NONE}, {1, 1, 10, 3, 3, NONE});
         SLICES("everything", whole, {1, 0, 10, 1, 2, NONE}, {0, 0, 3, 1, 3, NONE});
@@ -194,6 +195,9 @@ static void projection_grads(const heads *s, bool retained, float *got, int64_t 
     rule.causal = FV_CAUSAL_NONE;
     if (s->twice) o = fv_add(ctx, o, fv_scale(ctx, attend_once(ctx, s, in, &rule, &extra), 0.5));
     CHECK_OK(ctx, fv_backward(ctx, total(ctx, fv_mul(ctx, o, o))));
+    /* A view that is passed over ends like any other result. */
+    for (int i = 0; i < 2; i++)
+        CHECK(retained ? fv_grad(ctx, in[i]) != NULL : (in[i]->flags & FV_TENSOR_RELEASED) != 0);
     const int64_t first = s->batch * s->n * width;
     CHECK_OK(ctx, fv_tensor_read(ctx, fv_cast(ctx, fv_grad(ctx, x), FV_F32), got,
                                  (size_t)first * sizeof *got));
@@ -215,9 +219,9 @@ static bool same(const float *x, const float *y, int64_t n, double rounding)
 
 static void gradients_in_place(void)
 {
-    static const fv_dtype types[] = {FV_F32, FV_BF16, FV_F16};
-    static const double rounding[] = {0x1p-24, 0x1p-8, 0x1p-11};
-    for (int t = 0; t < 3; t++)
+    static const fv_dtype types[] = {FV_F32, FV_BF16, FV_F16, FV_F64};
+    static const double rounding[] = {0x1p-24, 0x1p-8, 0x1p-11, 0x1p-24};
+    for (int t = 0; t < 4; t++)
         for (int bits = 0; bits < 16; bits++) {
             const bool varlen = bits & 1;
             const heads s = {.batch = varlen ? 1 : 2,
@@ -239,6 +243,130 @@ static void gradients_in_place(void)
                 test_failed(__FILE__, __LINE__, "%s, setting %d: other gradients in place",
                             fv_dtype_name(s.dtype), bits);
         }
+}
+
+/* ---- other ways to q, k and v --------------------------------------------------------------- */
+
+/* What a call of attention reads, as views of y [2, LONG, 24]: more queries than the kernels take
+ * at a time. */
+enum { LONG = 120 };
+
+typedef enum route {
+    FIVE_AXES,     /* [b, n, 3, h, d], of which axis 2 is sliced: a slice of a view */
+    SAME_ROWS,     /* q, k and v are three views of the same elements */
+    COLUMNS_FIRST, /* rows are not contiguous */
+    ROUTES
+} route;
+
+static void route_inputs(fv_ctx *ctx, route r, fv_tensor *y, bool retained, fv_tensor **in)
+{
+    for (int i = 0; i < 3; i++) {
+        fv_tensor *t = y;
+        if (r == FIVE_AXES) {
+            t = fv_reshape(ctx, y, 5, (int64_t[]){2, LONG, 3, 2, 4});
+            t = fv_squeeze(ctx, fv_slice(ctx, t, 2, i, i + 1, 1), 2);
+            t = fv_transpose(ctx, t, 1, 2);
+        } else if (r == SAME_ROWS) {
+            t = fv_transpose(ctx, fv_reshape(ctx, y, 4, (int64_t[]){2, LONG, 2, 12}), 1, 2);
+        } else {
+            t = fv_slice(ctx, y, 2, 8 * i, 8 * i + 8, 1);
+            t = fv_reshape(ctx, t, 4, (int64_t[]){2, LONG, 2, 4});
+            t = fv_permute(ctx, t, (int[]){0, 1, 3, 2});
+        }
+        if (retained) fv_retain(ctx, t);
+        in[i] = t;
+    }
+}
+
+static void route_grad(route r, bool retained, bool twice, float *got)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *x = fv_leaf(ctx, fv_cast(ctx, tensor_random(ctx, 3, 3, 2, LONG, 24), FV_F32));
+    fv_tensor *in[3];
+    route_inputs(ctx, r, fv_scale(ctx, x, 1.5), retained, in);
+    fv_tensor *o = fv_attend(ctx, in[0], in[1], in[2], NULL, NULL, NULL);
+    if (twice) o = fv_add(ctx, o, fv_attend(ctx, in[0], in[1], in[2], NULL, NULL, NULL));
+    CHECK_OK(ctx, fv_backward(ctx, total(ctx, fv_mul(ctx, o, o))));
+    CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, x), got, 2 * LONG * 24 * sizeof *got));
+    fv_ctx_destroy(&ctx);
+}
+
+static void other_routes(void)
+{
+    for (int r = 0; r < ROUTES; r++)
+        for (int twice = 0; twice < 2; twice++) {
+            static float placed[2 * LONG * 24], copies[2 * LONG * 24];
+            route_grad((route)r, false, twice, placed);
+            route_grad((route)r, true, twice, copies);
+            if (!same(placed, copies, 2 * LONG * 24, 4 * 0x1p-24))
+                test_failed(__FILE__, __LINE__, "route %d, %d calls: other gradients in place", r,
+                            twice + 1);
+        }
+}
+
+/* Slices of a result whose memory is in another order: attention's o. */
+static void slices_of_strided_memory(void)
+{
+    float got[2][2 * 3 * 4 * 5];
+    for (int contiguous = 0; contiguous < 2; contiguous++) {
+        fv_ctx *ctx = make();
+        fv_tensor *v = fv_leaf(ctx, fv_cast(ctx, tensor_random(ctx, 4, 4, 2, 3, 4, 5), FV_F32));
+        fv_tensor *o = fv_attend(ctx, fv_detach(ctx, v), fv_detach(ctx, v), v, NULL, NULL, NULL);
+        if (contiguous) o = fv_contiguous(ctx, o);
+        fv_tensor *a = fv_slice(ctx, o, 2, 1, 3, 1), *b = fv_slice(ctx, o, 2, 3, 4, 1);
+        CHECK_OK(ctx, fv_backward(ctx, fv_add(ctx, total(ctx, fv_mul(ctx, a, a)),
+                                              total(ctx, fv_exp(ctx, b)))));
+        CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, v), got[contiguous], sizeof got[0]));
+        fv_ctx_destroy(&ctx);
+    }
+    CHECK(same(got[0], got[1], 2 * 3 * 4 * 5, 0));
+}
+
+/* A gradient that two tensors share is not added to. */
+static void shared_gradients_stay(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *x = fv_leaf(ctx, fv_full(ctx, FV_F64, 1, (int64_t[]){4}, 1));
+    fv_tensor *z = fv_leaf(ctx, fv_full(ctx, FV_F64, 1, (int64_t[]){4}, 1));
+    fv_tensor *a = fv_scale(ctx, x, 1), *b = fv_scale(ctx, z, 1);
+    fv_tensor *part = total(ctx, fv_scale(ctx, fv_slice(ctx, a, 0, 1, 3, 1), 10));
+    fv_tensor *all = total(ctx, fv_scale(ctx, fv_add(ctx, a, b), 2));
+    CHECK_OK(ctx, fv_backward(ctx, fv_add(ctx, part, all)));
+    double got[2][4];
+    CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, x), got[0], sizeof got[0]));
+    CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, z), got[1], sizeof got[1]));
+    for (int i = 0; i < 4; i++)
+        CHECK(got[0][i] == (i == 1 || i == 2 ? 12 : 2) && got[1][i] == 2);
+    fv_ctx_destroy(&ctx);
+}
+
+/* A slice of everything is no reason to pass over a view that a caller retains. */
+static void retained_views_get_gradients(void)
+{
+    fv_ctx *ctx = make();
+    fv_tensor *x = fv_leaf(ctx, fv_full(ctx, FV_F64, 2, (int64_t[]){2, 3}, 1));
+    fv_tensor *t = fv_transpose(ctx, fv_scale(ctx, x, 2), 0, 1);
+    fv_retain(ctx, t);
+    CHECK_OK(ctx, fv_backward(ctx, total(ctx, fv_slice(ctx, t, 0, 0, 3, 1))));
+    CHECK(fv_grad(ctx, t) != NULL);
+    fv_ctx_destroy(&ctx);
+}
+
+/* A gradient of o that repeats one number has strides of zero. */
+static void repeated_gradients(void)
+{
+    float got[2][6];
+    for (int dense = 0; dense < 2; dense++) {
+        fv_ctx *ctx = make();
+        fv_tensor *v = fv_leaf(ctx, fv_cast(ctx, tensor_random(ctx, 5, 4, 1, 2, 3, 1), FV_F32));
+        fv_tensor *o = fv_attend(ctx, fv_detach(ctx, v), fv_detach(ctx, v), v, NULL, NULL, NULL);
+        fv_tensor *g =
+            fv_broadcast(ctx, fv_full(ctx, FV_F32, 0, NULL, 0.75), 4, (int64_t[]){1, 2, 3, 1});
+        CHECK_OK(ctx, fv_backward_from(ctx, o, dense ? fv_contiguous(ctx, g) : g));
+        CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, v), got[dense], sizeof got[0]));
+        fv_ctx_destroy(&ctx);
+    }
+    CHECK(same(got[0], got[1], 6, 0));
 }
 
 /* ---- a block of GPT-2 ---------------------------------------------------------------------- */
@@ -278,6 +406,11 @@ TEST_MAIN(argc, argv)
     RUN(slices_of_one_tensor);
     RUN(splits_are_not_filled);
     RUN(gradients_in_place);
+    RUN(other_routes);
+    RUN(slices_of_strided_memory);
+    RUN(shared_gradients_stay);
+    RUN(retained_views_get_gradients);
+    RUN(repeated_gradients);
     RUN(a_block_makes_no_dense_copies);
     return TEST_END();
 }

@@ -124,7 +124,7 @@ fv_tensor *fv_view_place(fv_ctx *ctx, const fv_view *view, fv_dtype dtype, const
                           view->offset);
 }
 
-/* ---- the whole ------------------------------------------------------------------------- */
+/* ---- completing a gradient ----------------------------------------------------------- */
 
 /* Sets [begin, end) of the axis to zero. */
 static void clear_range(fv_ctx *ctx, fv_tensor *g, int axis, int64_t begin, int64_t end)

@@ -98,7 +98,7 @@ static fv_status check_qkv_shapes(fv_op_run *run)
     return FV_OK;
 }
 
-/* o lies as [batch, n, heads, d], so that merging its heads is a view. */
+/* o is stored as [batch, n, heads, d], so that merging its heads is a view. */
 static void set_head_strides(fv_spec *spec)
 {
     const int64_t row = spec->shape[1] * spec->shape[3];
