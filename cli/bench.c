@@ -145,21 +145,20 @@ static int run(const cli_call *call)
 const cli_verb verb_bench = {
     .name = "bench",
     .about = "measure speed against the limits of this machine",
-    .notes =
-        "  peak       the limits: multiply-adds, memory bandwidth; exp, log, tanh, erf\n"
-        "  gemm       matrix products, compared with OpenBLAS and oneDNN if installed\n"
-        "  attention  forward, backward, additive scores, one query over a cache of keys\n"
-        "  ops        softmax, layer norm, GELU, AdamW on large arrays; tiny ops; LSTM\n"
-        "  conv       convolutions of images, forward and backward\n"
-        "  compare    convolution, recurrence and attention by sequence length\n"
-        "  seq2seq    training and greedy search of a translator, per target token\n"
-        "  model      GPT-2 124M: a pass, single tokens, training, memory\n"
-        "  tokenizer  encoding --text with --model, starting with an empty word cache\n"
-        "  shared     work while as many threads as there are CPUs spin, against no such threads\n"
-        "\n"
-        "Each figure is the median of interleaved rounds. The share is that of the limit\n"
-        "measured just before and after; if these two differ by more than 5 % after\n"
-        "several tries, the line is marked noisy: another program was using the machine.",
+    .notes = "  peak       the limits: multiply-adds, memory bandwidth; exp, log, tanh, erf\n"
+             "  gemm       matrix products, compared with OpenBLAS and oneDNN if installed\n"
+             "  attention  forward, backward, additive scores, one query over a cache of keys\n"
+             "  ops        softmax, layer norm, GELU, AdamW on large arrays; tiny ops; LSTM\n"
+             "  conv       convolutions of images, forward and backward\n"
+             "  compare    convolution, recurrence and attention by sequence length\n"
+             "  seq2seq    training and greedy search of a translator, per target token\n"
+             "  model      GPT-2 124M: a pass, single tokens, training, memory\n"
+             "  tokenizer  encoding --text with --model, starting with an empty word cache\n"
+             "  shared     work beside threads that spin on all CPUs, against none of them\n"
+             "\n"
+             "Each figure is the median of interleaved rounds. The share is that of the limit\n"
+             "measured just before and after; if these two differ by more than 5 % after\n"
+             "several tries, the line is marked noisy: another program was using the machine.",
     .words = {.metavar = "SUITE",
               .type = CLI_CHOICE,
               .choices = "peak|gemm|attention|ops|conv|compare|seq2seq|model|tokenizer|shared",

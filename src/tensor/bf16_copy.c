@@ -11,7 +11,7 @@ static void round_buffer(fv_ctx *ctx, fv_buffer *buffer)
     args.shape[0] = (int64_t)(buffer->bytes / sizeof(float));
     args.stride[0][0] = args.stride[1][0] = 1;
     if (args.shape[0] > 0)
-        fv_launch(ctx, FV_KERNEL_COPY, FV_F32, (void *[]){buffer->bf16, buffer->data}, &args,
+        fv_launch(ctx, FV_KERNEL_COPY, FV_BF16, (void *[]){buffer->bf16, buffer->data}, &args,
                   sizeof args);
     buffer->bf16_version = buffer->version;
 }

@@ -70,7 +70,7 @@ void fv_launch_elementwise(fv_ctx *ctx, fv_kernel_id kernel, fv_dtype dtype,
         ptr[i] = t[i]->data;
         if (t[i]->dtype == FV_BF16) args->bf16 |= 1u << i;
     }
-    if (args->bf16) dtype = FV_BF16;
+    if (args->bf16 && kernel != FV_KERNEL_COPY) dtype = FV_BF16;
     if (all_contiguous(n, t)) {
         args->rank = 1;
         args->shape[0] = t[0]->count;
