@@ -18,7 +18,7 @@ static const cli_option options[] = {
     {.name = "level",
      .letter = 'l',
      .type = CLI_CHOICE,
-     .choices = "auto|scalar|avx2|avx512",
+     .choices = "auto|scalar|avx2|avx512|amx",
      .default_value = "auto",
      .metavar = "LEVEL",
      .help = "force a kernel level"},
@@ -67,7 +67,7 @@ static const struct suite {
 
 static fv_simd level_named(const char *name)
 {
-    for (int level = FV_SIMD_SCALAR; level <= FV_SIMD_AVX512; level++)
+    for (int level = FV_SIMD_SCALAR; level <= FV_SIMD_AMX; level++)
         if (strcmp(fv_simd_name((fv_simd)level), name) == 0) return (fv_simd)level;
     return FV_SIMD_AUTO;
 }
