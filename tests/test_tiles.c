@@ -98,11 +98,24 @@ static float *numbers(int64_t count, bool round)
     return x;
 }
 
+/* A matrix in memory that is NaN elsewhere. */
+static float *matrix(layout l, int64_t rows, int64_t cols, bool round)
+{
+    float *x = product_memory((size_t)extent(l, rows, cols) * sizeof *x);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            const float number = product_random();
+            x[i * row_step(l, cols) + j * col_step(l, rows)] =
+                round ? product_bf16(number) : number;
+        }
+    return x;
+}
+
 static void fill(product *p)
 {
     const bool half = p->stored & FV_GEMM_STORED_C;
-    p->a = numbers(extent(p->a_layout, p->m, p->k), p->stored & FV_GEMM_STORED_A);
-    p->b = numbers(extent(p->b_layout, p->k, p->n), p->stored & FV_GEMM_STORED_B);
+    p->a = matrix(p->a_layout, p->m, p->k, p->stored & FV_GEMM_STORED_A);
+    p->b = matrix(p->b_layout, p->k, p->n, p->stored & FV_GEMM_STORED_B);
     p->c = numbers(p->m * p->n, half);
     p->add = product_randoms(p->n);
     p->more = numbers(p->m * p->n, half);
@@ -178,7 +191,7 @@ static void parallel_in_pool(void *user, int64_t items, int64_t grain, fv_range_
 /* Operands as they are stored: floats, or as many bf16. */
 static void *stored(const float *x, int64_t count, bool half)
 {
-    void *to = product_memory((size_t)count * sizeof *x);
+    void *to = product_memory((size_t)count * (half ? sizeof(uint16_t) : sizeof(float)));
     for (int64_t i = 0; i < count; i++)
         if (half)
             ((uint16_t *)to)[i] = fv_f32_to_bf16(x[i]);
@@ -426,11 +439,12 @@ static void denormals_are_zero(void)
     for (int i = 0; i < kernel_count; i++) {
         const fv_kernel_fn f = kernels[i].run;
         CHECK(two_terms(f, 0, least, 1, 0, 0) == least);
-        CHECK(two_terms(f, 0, 0x1p-127f, 2, 0, 0) == 0);             /* operand */
-        CHECK(two_terms(f, 0, 2, 0x1p-127f, 0, 0) == 0);             /* the other one */
-        CHECK(two_terms(f, 0x1p-127f, 1, least, 0, 0) == least);     /* the sum so far */
-        CHECK(two_terms(f, 0, 0x1p-100f, 0x1p-27f, 0, 0) == 0);      /* a product */
-        CHECK(two_terms(f, 0, 1.5f * least, 1, -least, 1) == 0);     /* even + odd */
+        CHECK(two_terms(f, 0, 0x1p-127f, 2, 0, 0) == 0);         /* operand */
+        CHECK(two_terms(f, 0, 2, 0x1p-127f, 0, 0) == 0);         /* the other one */
+        CHECK(two_terms(f, 0x1p-127f, 1, least, 0, 0) == least); /* the sum so far */
+        CHECK(two_terms(f, 0, 0x1p-100f, 0x1p-27f, 0, 0) == 0);  /* a product */
+        CHECK(two_terms(f, 1.25f * least, 1.5f * least, 1, -least, 1) ==
+              1.25f * least);                                        /* even + odd */
         CHECK(two_terms(f, 1.5f * least, -least, 1, 0, 0) == 0);     /* c + sum */
         CHECK(signbit(two_terms(f, -1.5f * least, least, 1, 0, 0))); /* keeps its sign */
         CHECK(!signbit(two_terms(f, 1.5f * least, -least, 1, 0, 0)));
@@ -471,12 +485,13 @@ static void shapes_must_match(void)
         tile_load(&s, 1, zeros, 64);
         tile_load(&s, 2, zeros, 64);
         tile_dot_bf16(&s, 0, 1, 2);
-        memcpy(c, s.tile[0], sizeof c);
+        tile_store(&s, 2, c, 64);
         CHECK(isnan(c[0]) == (i > 0));
         tile_end(&s);
-        tile_zero(&s, 0);
-        memcpy(c, s.tile[0], sizeof c);
-        CHECK(isnan(c[0])); /* no shape any more */
+        tile_zero(&s, 0); /* has no shape any more */
+        tile_configure(&s, &config);
+        tile_store(&s, 2, c, 64);
+        CHECK(isnan(c[0]));
     }
 }
 

@@ -1,6 +1,6 @@
 /*
- * Tiles in plain C, for tests (tile.h). An operation that the CPU would refuse, because of tiles
- * without a shape or shapes that do not match, gives NaN.
+ * Tiles in plain C, for tests (tile.h). After an operation that the CPU would refuse, because of
+ * tiles without a shape or shapes that do not match, every store writes NaN.
  */
 #ifndef FV_KERNELS_SIMD_TILE_EMULATED_H
 #define FV_KERNELS_SIMD_TILE_EMULATED_H
@@ -13,14 +13,21 @@
 typedef struct tile_state {
     tile_config config;
     unsigned char tile[TILE_COUNT][TILE_ROWS][TILE_ROW_BYTES];
+    bool refused;
 } tile_state;
 
 static inline void tile_begin(tile_state *s) { memset(s, 0, sizeof *s); }
-static inline void tile_end(tile_state *s) { memset(s, 0, sizeof *s); }
+
+static inline void tile_clear(tile_state *s)
+{
+    memset(&s->config, 0, sizeof s->config);
+    memset(s->tile, 0, sizeof s->tile);
+}
+static inline void tile_end(tile_state *s) { tile_clear(s); }
 
 static inline void tile_configure(tile_state *s, const tile_config *config)
 {
-    memset(s, 0, sizeof *s);
+    tile_clear(s);
     if (config->palette == TILE_PALETTE) s->config = *config;
 }
 
@@ -30,15 +37,10 @@ static inline bool tile_has_shape(const tile_state *s, int t)
     return rows >= 1 && rows <= TILE_ROWS && bytes >= 1 && bytes <= TILE_ROW_BYTES;
 }
 
-static inline void tile_refuse(tile_state *s, int t)
-{
-    memset(s->tile[t], 0xff, sizeof s->tile[t]);
-}
-
 static inline void tile_zero(tile_state *s, int t)
 {
     memset(s->tile[t], 0, sizeof s->tile[t]);
-    if (!tile_has_shape(s, t)) tile_refuse(s, t);
+    if (!tile_has_shape(s, t)) s->refused = true;
 }
 
 /* Bytes past a row and rows past the last become zero. */
@@ -51,6 +53,8 @@ static inline void tile_load(tile_state *s, int t, const void *from, int64_t ste
 
 static inline void tile_store(tile_state *s, int t, void *to, int64_t step)
 {
+    if (!tile_has_shape(s, t)) s->refused = true;
+    if (s->refused) memset(s->tile[t], 0xff, sizeof s->tile[t]);
     for (int row = 0; tile_has_shape(s, t) && row < s->config.rows[t]; row++)
         memcpy((char *)to + row * step, s->tile[t][row], s->config.row_bytes[t]);
 }
@@ -89,7 +93,7 @@ static inline bool tile_shapes_match(const tile_state *s, int c, int a, int b)
 static inline void tile_dot_bf16(tile_state *s, int c, int a, int b)
 {
     if (!tile_shapes_match(s, c, a, b)) {
-        tile_refuse(s, c);
+        s->refused = true;
         return;
     }
     const int pairs = s->config.rows[b], cols = s->config.row_bytes[c] / 4;
