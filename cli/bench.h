@@ -32,8 +32,8 @@ typedef enum bench_limit {
     BENCH_NO_LIMIT,
     BENCH_FMA_F32, /* flops of register-only multiply-adds */
     BENCH_FMA_F64,
-    BENCH_DOT_BF16, /* flops of bf16 dot products (vdpbf16ps); of f32 where the CPU or the level has
-                       none */
+    BENCH_DOT_BF16, /* flops of bf16 dot products (vdpbf16ps, at level amx tdpbf16ps); of f32 where
+                       the CPU or the level has none */
     BENCH_READ,     /* bytes read by a sum over an array larger than the caches */
     BENCH_COPY,     /* a = b, counted as 8 bytes per element */
     BENCH_COPY_NT,  /* the same with non-temporal stores */

@@ -70,7 +70,8 @@ typedef struct product {
     int m, n, k;
     bool ta, tb; /* stored transposed */
     bool packed; /* ours reads weights packed beforehand */
-    int batch;   /* only ours is measured if this is above 1 */
+    bool bf16;   /* operands rounded to bf16; a share is relative to bf16 dot products */
+    int batch;   /* only ours is measured if this is above 1, or with bf16 */
 } product;
 
 typedef struct job {
@@ -147,7 +148,8 @@ static bool job_make(const product *p, const peers *found, fv_simd level, fv_poo
                         .b_col = p->tb ? k : 1,
                         .c_row = n,
                         .batch = batch,
-                        .b_packed = p->packed};
+                        .b_packed = p->packed,
+                        .bf16 = p->bf16};
     if (batch > 1) {
         j->gemm.batch_rank = 1;
         j->gemm.batch_shape[0] = batch;
@@ -179,18 +181,21 @@ static int bench_product(bench_run *run, const product *p, const peers *found, f
     if (!job_make(p, found, run->level, pool, threads, &j)) return CLI_FAILED;
     bench_case cases[3] = {{.call = call_ours, .arg = &j}};
     int count = 1, openblas = 0, onednn = 0;
-    if (found->openblas && p->batch <= 1) {
+    const bool compared = p->batch <= 1 && !p->bf16;
+    if (found->openblas && compared) {
         openblas = count;
         cases[count++] = (bench_case){.call = call_openblas, .arg = &j};
     }
-    if (found->onednn && p->batch <= 1) {
+    if (found->onednn && compared) {
         onednn = count;
         cases[count++] = (bench_case){.call = call_onednn, .arg = &j};
     }
     const bool reads = p->m == 1;
     bench_request ask = {.cases = cases,
                          .count = count,
-                         .limit = reads ? BENCH_READ : BENCH_FMA_F32,
+                         .limit = reads     ? BENCH_READ
+                                  : p->bf16 ? BENCH_DOT_BF16
+                                            : BENCH_FMA_F32,
                          .threads = threads,
                          .level = run->level};
     bench_result got;
@@ -209,6 +214,7 @@ static int bench_product(bench_run *run, const product *p, const peers *found, f
     line.n = p->n;
     line.k = p->k;
     line.trans = trans[2 * p->ta + p->tb];
+    if (p->bf16) line.dtype = "bf16";
     if (p->batch > 1) line.batch = p->batch;
     const double products = p->batch > 1 ? p->batch : 1;
     const double flops = 2.0 * products * p->m * p->n * p->k;
@@ -253,6 +259,15 @@ static const product products[] = {
     {.name = "skinny", .m = 4096, .n = 64, .k = 64},
     {.name = "weight_grad", .m = 768, .n = 3072, .k = 256, .ta = true},
     {.name = "batch", .m = 128, .n = 128, .k = 64, .tb = true, .batch = 48},
+    /* The linear layers of GPT-2 124M, for a batch in training and for a prompt. */
+    {.name = "linear_bf16", .m = 2048, .n = 2304, .k = 768, .tb = true, .bf16 = true},
+    {.name = "linear_bf16", .m = 2048, .n = 768, .k = 768, .tb = true, .bf16 = true},
+    {.name = "linear_bf16", .m = 2048, .n = 3072, .k = 768, .tb = true, .bf16 = true},
+    {.name = "linear_bf16", .m = 2048, .n = 768, .k = 3072, .tb = true, .bf16 = true},
+    {.name = "linear_bf16", .m = 256, .n = 2304, .k = 768, .tb = true, .bf16 = true},
+    {.name = "linear_bf16", .m = 256, .n = 768, .k = 768, .tb = true, .bf16 = true},
+    {.name = "linear_bf16", .m = 256, .n = 3072, .k = 768, .tb = true, .bf16 = true},
+    {.name = "linear_bf16", .m = 256, .n = 768, .k = 3072, .tb = true, .bf16 = true},
 };
 enum { QUICK_PRODUCTS = 9 };
 

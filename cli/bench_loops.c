@@ -39,6 +39,27 @@
 #define KEEP(value)       __asm__ volatile("" : "+v"(value))
 #include "bench_loops.inc"
 
+/* Four independent tiles of sums cover the latency of a tile's 16 cycles. The tiles hold zeros. */
+__attribute__((target("amx-tile,amx-bf16"))) static double dot_bf16_amx(const bench_slice *slice)
+{
+    enum { PALETTE = 1, TILES = 7, ROWS = 16, ROW_BYTES = 64, SUMS = 4, PAIRS = 16, COLS = 16 };
+    struct {
+        uint8_t palette, start_row, reserved[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } shapes = {.palette = PALETTE};
+    for (int i = 0; i < TILES; i++) {
+        shapes.rows[i] = ROWS;
+        shapes.row_bytes[i] = ROW_BYTES;
+    }
+    __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
+    for (int64_t i = 0; i < slice->repeats; i++)
+        __asm__ volatile("tdpbf16ps %tmm6, %tmm4, %tmm0\n\ttdpbf16ps %tmm6, %tmm5, %tmm1\n\t"
+                         "tdpbf16ps %tmm6, %tmm4, %tmm2\n\ttdpbf16ps %tmm6, %tmm5, %tmm3");
+    __asm__ volatile("tilerelease");
+    return 4.0 * SUMS * ROWS * PAIRS * COLS * (double)slice->repeats;
+}
+
 #else
 
 /* Other CPUs: plain C, and streamed stores are normal ones. */
@@ -96,6 +117,8 @@ bench_limit_fn bench_limit_loop(bench_limit limit, fv_simd level)
 #endif
     };
 #if defined(__x86_64__)
+    if (limit == BENCH_DOT_BF16 && level == FV_SIMD_AMX) return dot_bf16_amx;
+    if (level == FV_SIMD_AMX) level = FV_SIMD_AVX512; /* everything else is the same there */
     if (limit == BENCH_DOT_BF16 && level == FV_SIMD_AVX512 && has_bf16_dots())
         return dot_bf16_avx512;
 #endif

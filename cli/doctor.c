@@ -21,7 +21,7 @@ static const check checks[] = {
     {"training", selftest_training},
 };
 
-enum { CHECKS = CLI_COUNT(checks), LEVELS = FV_SIMD_AVX512 - FV_SIMD_SCALAR + 1 };
+enum { CHECKS = CLI_COUNT(checks), LEVELS = FV_SIMD_AMX - FV_SIMD_SCALAR + 1 };
 
 typedef struct report {
     fv_build_info build;
@@ -72,14 +72,19 @@ static void print_cpu(const fv_cpu_info *cpu)
     cli_safe_text(stdout, cpu->name[0] ? cpu->name : "unknown");
     printf("\n  %-14s %d\n", "usable CPUs", cpu->cpus);
     const bool neon = strcmp(fv_simd_name(cpu->best), "neon") == 0;
-    printf("  %-14s%s%s%s%s%s%s%s%s%s%s\n", "instructions", neon ? " neon" : "",
+    printf("  %-14s%s%s%s%s%s%s%s%s%s%s%s%s%s\n", "instructions", neon ? " neon" : "",
            cpu->avx2 ? " avx2" : "", cpu->fma ? " fma" : "", cpu->f16c ? " f16c" : "",
            cpu->avx512f ? " avx512f" : "", cpu->avx512dq ? " avx512dq" : "",
            cpu->avx512bw ? " avx512bw" : "", cpu->avx512vl ? " avx512vl" : "",
-           cpu->avx512_bf16 ? " avx512_bf16" : "", cpu->avx512_vnni ? " avx512_vnni" : "");
+           cpu->avx512_bf16 ? " avx512_bf16" : "", cpu->avx512_vnni ? " avx512_vnni" : "",
+           cpu->amx_tile ? " amx_tile" : "", cpu->amx_bf16 ? " amx_bf16" : "",
+           cpu->amx_int8 ? " amx_int8" : "");
     if (!neon)
-        printf("  %-14s ymm %s, zmm %s\n", "saved by OS", cpu->os_ymm ? "yes" : "no",
-               cpu->os_zmm ? "yes" : "no");
+        printf("  %-14s ymm %s, zmm %s, tiles %s\n", "saved by OS", cpu->os_ymm ? "yes" : "no",
+               cpu->os_zmm ? "yes" : "no",
+               !cpu->os_tiles         ? "no"
+               : cpu->tiles_permitted ? "yes"
+                                      : "not permitted to this process");
     printf("  %-14s", "kernel levels");
     for (int level = FV_SIMD_SCALAR; level <= (int)cpu->best; level++)
         printf(" %s%s", fv_simd_name((fv_simd)level), level == (int)cpu->best ? " (chosen)" : "");
@@ -141,7 +146,9 @@ static void json_cpu(cli_json *j, const fv_cpu_info *cpu)
         {"avx512dq", cpu->avx512dq}, {"avx512bw", cpu->avx512bw},
         {"avx512vl", cpu->avx512vl}, {"avx512_bf16", cpu->avx512_bf16},
         {"os_ymm", cpu->os_ymm},     {"avx512_vnni", cpu->avx512_vnni},
-        {"os_zmm", cpu->os_zmm},
+        {"os_zmm", cpu->os_zmm},     {"amx_tile", cpu->amx_tile},
+        {"amx_bf16", cpu->amx_bf16}, {"amx_int8", cpu->amx_int8},
+        {"os_tiles", cpu->os_tiles}, {"tiles_permitted", cpu->tiles_permitted},
     };
     cli_json_open(j, "cpu", '{');
     cli_json_text(j, "name", cpu->name);

@@ -18,7 +18,7 @@
  */
 #include "support/attention.h"
 
-enum { MANY = 18, FEW = 13, LEVELS = FV_SIMD_AVX512 + 1, LONGEST = 4096, WIDEST = 512 };
+enum { MANY = 18, FEW = 13, LEVELS = FV_SIMD_AMX + 1, LONGEST = 4096, WIDEST = 512 };
 
 /* The worst of all problems so far, in units: of the bound, and with what is stored. */
 static double worst[LEVELS], worst_stored[LEVELS];

@@ -211,7 +211,7 @@ static void spelling_hints(void)
     program_run("bench peek");
     expect(2, NULL, "did you mean 'peak'?");
     program_run("bench peak --level=avx51");
-    expect(2, NULL, "'avx51' is not one of auto|scalar|avx2|avx512; did you mean 'avx512'?");
+    expect(2, NULL, "'avx51' is not one of auto|scalar|avx2|avx512|amx; did you mean 'avx512'?");
     program_run("help --completion bsh");
     expect(2, NULL, "did you mean 'bash'?");
     /* What came from the command line cannot steer the terminal. */

@@ -17,7 +17,7 @@ static void cpu_fits_the_chosen_level(void)
     fv_cpu_info cpu = {.struct_size = sizeof cpu};
     fv_cpu_info_get(&cpu);
     CHECK_EQ(cpu.best, fv_simd_detect());
-    CHECK(cpu.best >= FV_SIMD_SCALAR && cpu.best <= FV_SIMD_AVX512);
+    CHECK(cpu.best >= FV_SIMD_SCALAR && cpu.best <= FV_SIMD_AMX);
     CHECK(cpu.cpus >= 1);
 #if defined(__aarch64__)
     CHECK_EQ(cpu.best, FV_SIMD_NEON);
@@ -25,6 +25,8 @@ static void cpu_fits_the_chosen_level(void)
     if (cpu.best >= FV_SIMD_AVX2) CHECK(cpu.avx2 && cpu.fma && cpu.f16c && cpu.os_ymm);
     if (cpu.best >= FV_SIMD_AVX512)
         CHECK(cpu.avx512f && cpu.avx512dq && cpu.avx512bw && cpu.avx512vl && cpu.os_zmm);
+    if (cpu.best >= FV_SIMD_AMX)
+        CHECK(cpu.amx_tile && cpu.amx_bf16 && cpu.os_tiles && cpu.tiles_permitted);
 #endif
 }
 

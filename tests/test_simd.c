@@ -25,7 +25,7 @@ static const int64_t sizes[] = {0,  1,  2,  7,  8,   9,   15,  16,  17,   31,   
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 static char *slot_end[SLOTS];
-static fv_kernel_table tables[FV_SIMD_AVX512 + 1];
+static fv_kernel_table tables[FV_SIMD_AMX + 1];
 static fv_pool *pools[MAX_THREADS + 1];
 static long compared;
 

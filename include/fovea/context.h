@@ -220,8 +220,10 @@ FV_API const char *fv_device_absence(fv_device_kind kind);
 typedef enum fv_simd {
     FV_SIMD_AUTO = 0,
     FV_SIMD_SCALAR,
-    FV_SIMD_AVX2,                /* x86-64: AVX2 + FMA + F16C */
-    FV_SIMD_AVX512,              /* x86-64: F, DQ, BW, VL */
+    FV_SIMD_AVX2,   /* x86-64: AVX2 + FMA + F16C */
+    FV_SIMD_AVX512, /* x86-64: F, DQ, BW, VL */
+    FV_SIMD_AMX, /* x86-64: AVX-512, and tiles (AMX-BF16) for bf16 products, which have other bits
+                    there; the CPU has this level once the process has permission (request_amx) */
     FV_SIMD_NEON = FV_SIMD_AVX2, /* aarch64, where every CPU has it */
 } fv_simd;
 
@@ -241,6 +243,10 @@ typedef struct fv_ctx_config {
     void *log_user;
     fv_log_level log_level;
     const volatile int *cancel; /* polled between ops; non-zero: they fail with FV_ERR_CANCELLED */
+    /* Asks Linux for the permission to use AMX (FV_SIMD_AMX). It is the whole process's and lasts
+     * until it ends, signal frames grow by 8 KiB, and products without a context use it too; so the
+     * library asks only if told to. Refused, or no such CPU: level avx512, without an error. */
+    bool request_amx;
 } fv_ctx_config;
 
 FV_API void fv_ctx_config_init(fv_ctx_config *cfg, size_t struct_size);
@@ -372,6 +378,9 @@ typedef struct fv_cpu_info {
     bool avx512f, avx512dq, avx512bw, avx512vl, avx512_bf16, avx512_vnni;
     bool os_ymm, os_zmm;                    /* the OS saves these registers */
     uint64_t l1d_bytes, l2_bytes, l3_bytes; /* per core, per core, shared; 0: unknown */
+    bool amx_tile, amx_bf16, amx_int8;
+    bool os_tiles;        /* the OS can save these registers */
+    bool tiles_permitted; /* to this process: see fv_ctx_config.request_amx */
 } fv_cpu_info;
 
 FV_API void fv_cpu_info_get(fv_cpu_info *out);

@@ -37,7 +37,11 @@
  *     sum = fma(A(i,2p), B(2p,j), fma(A(i,2p+1), B(2p+1,j), sum))
  *
  * Its bits depend on the level only where a number below 2^-126 comes up: the instruction takes
- * those for 0. `stored_bf16`: operands that are bf16 in memory; a bf16 C is rounded to once.
+ * those for 0. Level amx is the exception: it adds 32 elements of k at a time to the sum, those of
+ * even and those of odd k summed first from 0, and takes every number below 2^-126 for 0. Level
+ * AUTO is amx only for these products, and only if the process may use it
+ * (fv_ctx_config.request_amx); FV_SIMD_AVX512 keeps the chain above. `stored_bf16`: operands that
+ * are bf16 in memory; a bf16 C is rounded to once.
  *
  * Training needs more than C of a product, and `aux` gets it in the same pass: what an activation's
  * derivative is computed from, or, beside the gradient dW = du^T x of a weight, that of the bias:

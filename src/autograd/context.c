@@ -35,7 +35,7 @@ static fv_status choose_level(fv_ctx *ctx, fv_simd wanted)
 {
     fv_cpu_detect(&ctx->cpu);
     fv_simd best = fv_cpu_best(&ctx->cpu);
-    if (wanted < FV_SIMD_AUTO || wanted > FV_SIMD_AVX512) return FV_ERR_ARGUMENT;
+    if (wanted < FV_SIMD_AUTO || wanted > FV_SIMD_AMX) return FV_ERR_ARGUMENT;
     if (wanted > best) return FV_ERR_UNSUPPORTED;
     ctx->simd = wanted == FV_SIMD_AUTO ? best : wanted;
     return FV_OK;
@@ -68,6 +68,7 @@ static fv_status make_invalid(fv_ctx *ctx)
 
 static fv_status assemble(fv_ctx *ctx, const fv_ctx_config *cfg)
 {
+    if (cfg->request_amx) fv_cpu_request_tiles(); /* else, or where refused, level avx512 serves */
     FV_TRY(choose_level(ctx, cfg->simd));
     if (cfg->pool) {
         ctx->pool = cfg->pool;

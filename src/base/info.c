@@ -88,7 +88,12 @@ void fv_cpu_info_get(fv_cpu_info *out)
                         .os_zmm = cpu.os_zmm,
                         .l1d_bytes = cpu.l1d_bytes,
                         .l2_bytes = cpu.l2_bytes,
-                        .l3_bytes = cpu.l3_bytes};
+                        .l3_bytes = cpu.l3_bytes,
+                        .amx_tile = cpu.amx_tile,
+                        .amx_bf16 = cpu.amx_bf16,
+                        .amx_int8 = cpu.amx_int8,
+                        .os_tiles = cpu.os_tiles,
+                        .tiles_permitted = cpu.tiles_permitted};
     memcpy(full.name, cpu.name, sizeof full.name);
     full.name[sizeof full.name - 1] = '\0';
     fv_config_give(out, &full, sizeof full);
@@ -110,8 +115,9 @@ void fv_cpu_info_get(fv_cpu_info *out)
 #else
 #define LEVELS                                                                                     \
     {0, "avx2", "kernels for CPUs with AVX2, FMA and F16C", HAVE_X86},                             \
+        {0, "avx512", "kernels for CPUs with AVX-512 (F, DQ, BW, VL)", HAVE_X86},                  \
     {                                                                                              \
-        0, "avx512", "kernels for CPUs with AVX-512 (F, DQ, BW, VL)", HAVE_X86                     \
+        0, "amx", "bf16 products on the tiles of AMX", HAVE_X86                                    \
     }
 #endif
 

@@ -158,7 +158,8 @@ fv_status fv_attn_run(fv_kernel_id kernel, fv_dtype dtype, const void *args,
 {
     const fv_simd best = fv_level_usable();
     fv_simd level = exec ? exec->level : FV_SIMD_AUTO;
-    if (level < FV_SIMD_AUTO || level > FV_SIMD_AVX512) return FV_ERR_ARGUMENT;
+    if (level < FV_SIMD_AUTO || level > FV_SIMD_AMX) return FV_ERR_ARGUMENT;
+    level = fv_vector_level(level);
     if (level > best) return FV_ERR_UNSUPPORTED;
     fv_exec inner;
     if (!workers_of(exec, &inner)) return FV_ERR_ARGUMENT;

@@ -13,6 +13,7 @@ typedef struct level_kernels {
 static level_kernels kernels_of(fv_simd level)
 {
 #if defined(__x86_64__)
+    if (level == FV_SIMD_AMX) return (level_kernels){fv_simd_gemm_amx_avx512, fv_simd_pack_avx512};
     if (level == FV_SIMD_AVX512) return (level_kernels){fv_simd_gemm_avx512, fv_simd_pack_avx512};
     if (level == FV_SIMD_AVX2) return (level_kernels){fv_simd_gemm_avx2, fv_simd_pack_avx2};
 #elif defined(__aarch64__)
@@ -100,6 +101,9 @@ fv_status fv_gemm_run(const fv_gemm *g, const float *a, const void *b, const fv_
     size_t need = fv_gemm_scratch_query(g, threads);
     if (scratch_bytes < need || (uintptr_t)scratch % 64 != 0) return FV_ERR_ARGUMENT;
     fv_simd level = fv_level_usable();
+    const bool may_use_tiles =
+        exec->level == FV_SIMD_AMX || (exec->level == FV_SIMD_AUTO && g->bf16);
+    if (may_use_tiles && fv_tiles_usable()) level = FV_SIMD_AMX;
     if (exec->level > level || exec->level < FV_SIMD_AUTO) return FV_ERR_UNSUPPORTED;
     if (exec->level != FV_SIMD_AUTO) level = exec->level;
 

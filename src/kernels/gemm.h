@@ -89,6 +89,7 @@ void fv_simd_pack_neon(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_simd_gemm_avx2(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_simd_pack_avx2(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_simd_gemm_avx512(const fv_exec *exec, void *const *ptr, const void *args);
+void fv_simd_gemm_amx_avx512(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_simd_pack_avx512(const fv_exec *exec, void *const *ptr, const void *args);
 
 #endif

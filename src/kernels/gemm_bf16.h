@@ -4,11 +4,11 @@
  * vdpbf16ps expects them:
  *
  *     A   words (row, k pair)
- *     B   panels as wide as the level's tile, [columns/width][k pairs][width]
+ *     B   panels as wide as the kernel's tile, [columns/width][k pairs][width]
  *
  * A work item is `rows` rows by `panels` panels of FV_GEMM_PANEL columns and owns its part of C. It
  * splits k into blocks of `depth` pairs: it packs its part of B, then FV_GEMM_BF16_ROWS rows of A
- * at a time, and multiplies them in row tiles of FV_GEMM_TILE_ROWS rows.
+ * at a time, and multiplies them in row tiles.
  *
  *     fv_gemm_bf16_plan plan;
  *     fv_gemm_bf16_make_plan(g, threads, &plan);
@@ -18,7 +18,7 @@
 
 #include "kernels/gemm.h"
 
-/* A multiple of the row tile and of the sixteen lanes. */
+/* A multiple of the row tiles, of 6 or 32 rows, and of the sixteen lanes. */
 enum { FV_GEMM_BF16_ROWS = 96 };
 
 typedef struct fv_gemm_bf16_plan {
@@ -33,11 +33,14 @@ typedef struct fv_gemm_bf16_plan {
 void fv_gemm_bf16_make_plan(const fv_gemm *g, int threads, fv_gemm_bf16_plan *plan);
 size_t fv_gemm_bf16_scratch(const fv_gemm *g, int threads);
 
-/* The GEMM kernel for `bf16`: with fused multiply-adds, and with the bf16 dot products of
- * AVX512_BF16. */
+/* The GEMM kernel for `bf16`: with fused multiply-adds, with the bf16 dot products of AVX512_BF16,
+ * and (in tests) on emulated AMX tiles; fv_simd_gemm_amx_avx512 (kernels/gemm.h) runs it on tiles.
+ */
 void fv_simd_gemm_bf16_fma_neon(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_simd_gemm_bf16_fma_avx2(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_simd_gemm_bf16_fma_avx512(const fv_exec *exec, void *const *ptr, const void *args);
 void fv_simd_gemm_bf16_dot_avx512(const fv_exec *exec, void *const *ptr, const void *args);
+void fv_simd_gemm_bf16_emulated_avx2(const fv_exec *exec, void *const *ptr, const void *args);
+void fv_simd_gemm_bf16_emulated_avx512(const fv_exec *exec, void *const *ptr, const void *args);
 
 #endif

@@ -1,5 +1,5 @@
-/* The best SIMD level of this machine, at little cost, for calls that have no context to keep
- * it. */
+/* The best SIMD level of this machine, at little cost, for calls that have no context to keep it.
+ * Level amx is level avx512 with products on tiles and is asked for apart. */
 #ifndef FV_KERNELS_LEVEL_H
 #define FV_KERNELS_LEVEL_H
 
@@ -44,10 +44,22 @@ static inline bool fv_bf16_usable(void)
     return fv_cpu_has(x86_cpu_AVX512_BF16) && !tiles;
 }
 static inline bool fv_vnni_usable(void) { return fv_cpu_has(x86_cpu_AVX512_VNNI); }
+/* Whether level amx can be used. Asks the operating system, so ask only where tiles would be. */
+static inline bool fv_tiles_usable(void)
+{
+    return fv_cpu_has(x86_cpu_AMX_TILE) && fv_cpu_has(x86_cpu_AMX_BF16) &&
+           fv_level_usable() == FV_SIMD_AVX512 && fv_cpu_tiles_permitted();
+}
 #elif defined(__aarch64__)
 static inline fv_simd fv_level_usable(void) { return FV_SIMD_NEON; }
+static inline bool fv_tiles_usable(void) { return false; }
 #else
-static inline fv_simd fv_level_usable(void) { return fv_simd_detect(); }
+static inline bool fv_tiles_usable(void) { return fv_simd_detect() == FV_SIMD_AMX; }
+static inline fv_simd fv_level_usable(void)
+{
+    const fv_simd best = fv_simd_detect();
+    return best == FV_SIMD_AMX ? FV_SIMD_AVX512 : best;
+}
 static inline bool fv_bf16_usable(void)
 {
     fv_cpu cpu;
@@ -61,5 +73,12 @@ static inline bool fv_vnni_usable(void)
     return cpu.avx512_vnni;
 }
 #endif
+
+/* The level of vector kernels for a call that asks for level `wanted`: level avx512 for amx where
+ * that can be used, else the level itself. */
+static inline fv_simd fv_vector_level(fv_simd wanted)
+{
+    return wanted == FV_SIMD_AMX && fv_tiles_usable() ? FV_SIMD_AVX512 : wanted;
+}
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Functions that register kernels in a table: one per family and element type. Only kernels/table.c
- * calls them, in the order scalar, AVX2, AVX-512 or scalar, NEON, so that later ones replace
+ * calls them, in the order scalar, AVX2, AVX-512, AMX or scalar, NEON, so that later ones replace
  * earlier ones.
  */
 #ifndef FV_KERNELS_REGISTER_H
@@ -52,5 +52,6 @@ void fv_simd_gemm_register_avx512(fv_kernel_table *t);
 void fv_simd_register_avx512(fv_kernel_table *t);
 void fv_simd_bf16_register_avx512(fv_kernel_table *t); /* for CPUs that have AVX512_BF16 as well */
 void fv_simd_vnni_register_avx512(fv_kernel_table *t); /* ... and AVX512_VNNI */
+void fv_simd_amx_register_avx512(fv_kernel_table *t);  /* level amx, on top of AVX-512 */
 
 #endif

@@ -66,6 +66,10 @@ void fv_kernel_table_register(fv_kernel_table *table, fv_simd level)
         if (fv_vnni_usable()) fv_simd_vnni_register_avx512(table);
         table->level = FV_SIMD_AVX512;
     }
+    if (level >= FV_SIMD_AMX) {
+        fv_simd_amx_register_avx512(table);
+        table->level = FV_SIMD_AMX;
+    }
 #elif defined(__aarch64__)
     if (level >= FV_SIMD_NEON) {
         fv_simd_gemm_register_neon(table);

@@ -33,9 +33,10 @@ typedef struct levels {
 
 static fv_status run(levels of, fv_simd level, int64_t n, const float *x, float *y)
 {
-    if (level < FV_SIMD_AUTO || level > FV_SIMD_AVX512) return FV_ERR_ARGUMENT;
+    if (level < FV_SIMD_AUTO || level > FV_SIMD_AMX) return FV_ERR_ARGUMENT;
     if (n < 0 || (n > 0 && (!x || !y))) return FV_ERR_ARGUMENT;
     const fv_simd best = fv_level_usable();
+    level = fv_vector_level(level);
     if (level > best) return FV_ERR_UNSUPPORTED;
     if (level == FV_SIMD_AUTO) level = best;
     if (n > 0) of.fn[level - FV_SIMD_SCALAR](n, x, y);

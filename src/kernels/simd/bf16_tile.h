@@ -9,8 +9,20 @@
 #ifndef FV_KERNELS_SIMD_BF16_TILE_H
 #define FV_KERNELS_SIMD_BF16_TILE_H
 
+#include "kernels/gemm_bf16.h"
+
+enum { BF16_TILE_ROWS = FV_GEMM_TILE_ROWS, BF16_TILE_COLS = FV_TILE_COLS, BF16_STEP = 1 };
+
+/* Vector registers need no preparation. */
+typedef struct bf16_state {
+    char unused;
+} bf16_state;
+static void bf16_state_begin(bf16_state *s) { s->unused = 0; }
+static void bf16_state_end(bf16_state *s) { (void)s; }
+
 /* c(i,j) = from(i,j) + sum over pairs of a(i,p) . b(p,j), for all FV_TILE_COLS columns. */
 typedef struct bf16_tile {
+    bf16_state *state;
     int64_t pairs;
     const uint32_t *a;
     int64_t a_row, a_col;
@@ -78,6 +90,25 @@ static void bf16_tile_run(const bf16_tile *t, int rows)
     static void (*const by_rows[FV_GEMM_TILE_ROWS])(const bf16_tile *) = {
         pair_tile_1, pair_tile_2, pair_tile_3, pair_tile_4, pair_tile_5, pair_tile_6};
     by_rows[rows - 1](t);
+}
+
+/* Column-major A in row tiles, [rows/6][pairs][6]: pairs [pair, pair + pairs) of `rows` rows, from
+ * lines of FV_GEMM_BF16_ROWS words. */
+static void bf16_place_lines(const uint32_t *lines, int64_t pair, int64_t pairs, int64_t rows,
+                             int64_t depth, uint32_t *out)
+{
+    for (int64_t p = 0; p < pairs; p++)
+        for (int64_t row = 0; row < rows; row += FV_GEMM_TILE_ROWS)
+            memcpy(out + row * depth + (pair + p) * FV_GEMM_TILE_ROWS,
+                   lines + p * FV_GEMM_BF16_ROWS + row, FV_GEMM_TILE_ROWS * sizeof *out);
+}
+/* The strides of such an A; returns the distance of two rows. */
+static int64_t bf16_placed_strides(bf16_tile *t, int64_t rows, int64_t depth)
+{
+    (void)rows;
+    t->a_row = 1;
+    t->a_col = FV_GEMM_TILE_ROWS;
+    return depth;
 }
 
 #endif

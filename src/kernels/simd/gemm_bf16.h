@@ -1,18 +1,25 @@
 /*
  * The driver of the bf16 product (kernels/gemm_bf16.h): bf16_gemm. The including file defines how
- * pairs are multiplied (bf16_tile.h) and rounded:
+ * pairs are multiplied, with vectors (bf16_tile.h) or AMX tiles (gemm_bf16_tiles.h), and rounded:
  *
- *     v_words bf16_round(vf x)           // sixteen floats as bf16
+ *     enum { BF16_TILE_ROWS, BF16_TILE_COLS };            // the part of C in registers
+ *     enum { BF16_STEP };                                 // pairs that are multiplied at once
+ *     bf16_tile, bf16_tile_run(t, rows)
+ *     bf16_state, bf16_state_begin(s), bf16_state_end(s)  // of a thread at work
+ *     bf16_place_lines(..), bf16_placed_strides(..)       // column-major A
+ *     v_words bf16_round(vf x)                            // sixteen floats as bf16
  */
 #ifndef FV_KERNELS_SIMD_GEMM_BF16_H
 #define FV_KERNELS_SIMD_GEMM_BF16_H
 
 #include "kernels/gemm_bf16.h"
 #include "kernels/half.h"
-#include "kernels/simd/bf16_tile.h"
 #include "kernels/simd/half_simd.h"
 
 enum { BF16_AHEAD = 8 /* pairs of rows, prefetched before they are packed */ };
+
+/* Functions with buffers, which would add up in one stack frame. */
+#define BF16_APART __attribute__((noinline))
 
 typedef struct bf16_job {
     const fv_gemm *g;
@@ -28,10 +35,12 @@ typedef struct bf16_job {
 /* The part of C that a work item computes, and the current block of k. */
 typedef struct bf16_item {
     int64_t row, rows, col, cols;
-    int64_t k, depth; /* first k of the block; number of pairs */
+    int64_t k, pairs; /* first k of the block; number of pairs */
+    int64_t depth;    /* pairs, with zeros up to a whole BF16_STEP */
     int64_t numbers;  /* elements of k in the block; an odd last one is paired with zero */
     uint32_t *a_block, *b_block;
     float *sums, *lanes;
+    bf16_state *state;
 } bf16_item;
 
 static int64_t bf16_min(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -85,12 +94,12 @@ static uint32_t bf16_word(const void *x, bool half, int64_t at, int64_t step, bo
     return both ? low | (uint32_t)bf16_element(x, half, at + step) << 16 : low;
 }
 
-/* Column-major A into row tiles, [rows/6][pairs][6]. */
-V_INLINE void bf16_pack_row_tiles(const void *a, const bool half, int64_t a_col, int64_t rows,
-                                  const bf16_item *item, uint32_t *out)
+/* Column-major A: packs sixteen pairs of all rows, then lets the tile place them. */
+V_INLINE void bf16_pack_column_major(const void *a, const bool half, int64_t a_col, int64_t rows,
+                                     const bf16_item *item, uint32_t *out)
 {
-    _Alignas(64) uint32_t line[FV_GEMM_BF16_ROWS];
-    for (int64_t pair = 0; pair < item->depth; pair++) {
+    _Alignas(64) uint32_t lines[FV_LANES][FV_GEMM_BF16_ROWS];
+    for (int64_t pair = 0; pair < item->pairs; pair++) {
         const void *first = bf16_at(a, half, 2 * pair * a_col);
         const void *second =
             2 * pair + 1 < item->numbers ? bf16_at(a, half, (2 * pair + 1) * a_col) : NULL;
@@ -98,10 +107,10 @@ V_INLINE void bf16_pack_row_tiles(const void *a, const bool half, int64_t a_col,
             bf16_prefetch(bf16_at(first, half, 2 * BF16_AHEAD * a_col), half, rows);
             bf16_prefetch(bf16_at(first, half, (2 * BF16_AHEAD + 1) * a_col), half, rows);
         }
-        V_LOOP(rows, 0, bf16_interleave(first, second, half, i, count, line + i));
-        for (int64_t row = 0; row < rows; row += FV_GEMM_TILE_ROWS)
-            memcpy(out + row * item->depth + pair * FV_GEMM_TILE_ROWS, line + row,
-                   FV_GEMM_TILE_ROWS * sizeof *line);
+        const int64_t line = pair % FV_LANES;
+        V_LOOP(rows, 0, bf16_interleave(first, second, half, i, count, lines[line] + i));
+        if (line + 1 == FV_LANES || pair + 1 == item->pairs)
+            bf16_place_lines(lines[0], pair - line, line + 1, rows, item->depth, out);
     }
 }
 
@@ -115,14 +124,14 @@ typedef struct bf16_rows {
 static bool bf16_reads_in_place(const bf16_job *j, const bf16_item *item)
 {
     const fv_gemm *g = j->g;
-    return j->a_half && g->a_col == 1 && g->a_row % 2 == 0 && item->numbers % 2 == 0 &&
-           (uintptr_t)j->a % sizeof(uint32_t) == 0;
+    return j->a_half && g->a_col == 1 && g->a_row % 2 == 0 &&
+           item->numbers % (2 * BF16_STEP) == 0 && (uintptr_t)j->a % sizeof(uint32_t) == 0;
 }
 
 /* Packs `rows` rows of A starting at row `row` of the work item, unless they are read in place, and
  * sets the tile's strides of A. */
-static bf16_rows bf16_pack_a(const bf16_job *j, const bf16_item *item, int64_t row, int64_t rows,
-                             bf16_tile *t)
+static BF16_APART bf16_rows bf16_pack_a(const bf16_job *j, const bf16_item *item, int64_t row,
+                                        int64_t rows, bf16_tile *t)
 {
     const fv_gemm *g = j->g;
     const bool half = j->a_half;
@@ -135,12 +144,10 @@ static bf16_rows bf16_pack_a(const bf16_job *j, const bf16_item *item, int64_t r
     t->a_row = item->depth;
     if (g->a_row == 1 && g->a_col != 1) {
         if (half)
-            bf16_pack_row_tiles(a, true, g->a_col, rows, item, item->a_block);
+            bf16_pack_column_major(a, true, g->a_col, rows, item, item->a_block);
         else
-            bf16_pack_row_tiles(a, false, g->a_col, rows, item, item->a_block);
-        t->a_row = 1;
-        t->a_col = FV_GEMM_TILE_ROWS;
-        return (bf16_rows){item->a_block, item->depth};
+            bf16_pack_column_major(a, false, g->a_col, rows, item, item->a_block);
+        return (bf16_rows){item->a_block, bf16_placed_strides(t, rows, item->depth)};
     }
     for (int64_t i = 0; i < rows; i++) {
         uint32_t *out = item->a_block + i * item->depth;
@@ -149,9 +156,10 @@ static bf16_rows bf16_pack_a(const bf16_job *j, const bf16_item *item, int64_t r
             half ? bf16_pack_line(from, true, item->numbers, out)
                  : bf16_pack_line(from, false, item->numbers, out);
         else
-            for (int64_t pair = 0; pair < item->depth; pair++)
+            for (int64_t pair = 0; pair < item->pairs; pair++)
                 out[pair] = bf16_word(from, half, 2 * pair * g->a_col, g->a_col,
                                       2 * pair + 1 < item->numbers);
+        memset(out + item->pairs, 0, (size_t)(item->depth - item->pairs) * sizeof *out);
     }
     return (bf16_rows){item->a_block, item->depth};
 }
@@ -159,7 +167,7 @@ static bf16_rows bf16_pack_a(const bf16_job *j, const bf16_item *item, int64_t r
 /* Row-major B. */
 V_INLINE void bf16_pack_rows(const void *b, const bool half, int64_t b_row, const bf16_item *item)
 {
-    for (int64_t pair = 0; pair < item->depth; pair++) {
+    for (int64_t pair = 0; pair < item->pairs; pair++) {
         const void *first = bf16_at(b, half, 2 * pair * b_row);
         const void *second =
             2 * pair + 1 < item->numbers ? bf16_at(b, half, (2 * pair + 1) * b_row) : NULL;
@@ -169,8 +177,8 @@ V_INLINE void bf16_pack_rows(const void *b, const bool half, int64_t b_row, cons
         }
         V_LOOP(item->cols, 0,
                bf16_interleave(first, second, half, i, count,
-                               item->b_block + i / FV_TILE_COLS * FV_TILE_COLS * item->depth +
-                                   pair * FV_TILE_COLS + i % FV_TILE_COLS));
+                               item->b_block + i / BF16_TILE_COLS * BF16_TILE_COLS * item->depth +
+                                   pair * BF16_TILE_COLS + i % BF16_TILE_COLS));
     }
 }
 
@@ -178,11 +186,11 @@ V_INLINE void bf16_pack_rows(const void *b, const bool half, int64_t b_row, cons
 V_INLINE void bf16_pack_columns(const void *b, const bool half, int64_t b_col,
                                 const bf16_item *item)
 {
-    _Alignas(64) uint32_t part[FV_TILE_COLS * FV_LANES];
-    for (int64_t col = 0; col < item->cols; col += FV_TILE_COLS) {
-        const int64_t cols = bf16_min(FV_TILE_COLS, item->cols - col);
+    _Alignas(64) uint32_t part[BF16_TILE_COLS * FV_LANES];
+    for (int64_t col = 0; col < item->cols; col += BF16_TILE_COLS) {
+        const int64_t cols = bf16_min(BF16_TILE_COLS, item->cols - col);
         uint32_t *panel = item->b_block + col * item->depth;
-        for (int64_t pair = 0; pair < item->depth; pair += FV_LANES) {
+        for (int64_t pair = 0; pair < item->pairs; pair += FV_LANES) {
             const int64_t numbers = bf16_min(2 * FV_LANES, item->numbers - 2 * pair);
             for (int64_t i = 0; i < cols; i++) {
                 const void *from = bf16_at(b, half, (col + i) * b_col + 2 * pair);
@@ -191,7 +199,7 @@ V_INLINE void bf16_pack_columns(const void *b, const bool half, int64_t b_col,
                 bf16_pack_line(from, half, numbers, part + i * FV_LANES);
             }
             fv_gemm_pack_b((numbers + 1) / 2, cols, (const float *)(const void *)part, 1, FV_LANES,
-                           FV_TILE_COLS, (float *)(void *)(panel + pair * FV_TILE_COLS));
+                           BF16_TILE_COLS, (float *)(void *)(panel + pair * BF16_TILE_COLS));
         }
     }
 }
@@ -201,9 +209,9 @@ static void bf16_pack_elements(const void *b, const bf16_job *j, const bf16_item
 {
     const fv_gemm *g = j->g;
     for (int64_t col = 0; col < item->cols; col++)
-        for (int64_t pair = 0; pair < item->depth; pair++)
-            item->b_block[col / FV_TILE_COLS * FV_TILE_COLS * item->depth + pair * FV_TILE_COLS +
-                          col % FV_TILE_COLS] =
+        for (int64_t pair = 0; pair < item->pairs; pair++)
+            item->b_block[col / BF16_TILE_COLS * BF16_TILE_COLS * item->depth +
+                          pair * BF16_TILE_COLS + col % BF16_TILE_COLS] =
                 bf16_word(b, j->b_half, 2 * pair * g->b_row + col * g->b_col, g->b_row,
                           2 * pair + 1 < item->numbers);
 }
@@ -212,10 +220,13 @@ static void bf16_pack_b(const bf16_job *j, const bf16_item *item)
 {
     const fv_gemm *g = j->g;
     const void *b = bf16_at(j->b, j->b_half, item->k * g->b_row + item->col * g->b_col);
-    const int64_t whole = item->cols / FV_TILE_COLS * FV_TILE_COLS;
+    const int64_t whole = item->cols / BF16_TILE_COLS * BF16_TILE_COLS;
     if (whole < item->cols) /* zeros past the last column of a panel */
         memset(item->b_block + whole * item->depth, 0,
-               (size_t)(item->depth * FV_TILE_COLS) * sizeof *item->b_block);
+               (size_t)(item->depth * BF16_TILE_COLS) * sizeof *item->b_block);
+    for (int64_t col = 0; col < whole; col += BF16_TILE_COLS) /* and past its last pair */
+        memset(item->b_block + col * item->depth + item->pairs * BF16_TILE_COLS, 0,
+               (size_t)((item->depth - item->pairs) * BF16_TILE_COLS) * sizeof *item->b_block);
     if (g->b_col == 1 && j->b_half)
         bf16_pack_rows(b, true, g->b_row, item);
     else if (g->b_col == 1)
@@ -295,7 +306,7 @@ static void bf16_widen_rows(const uint16_t *from, int64_t from_row, float *to, i
 {
     for (int row = 0; row < rows; row++)
         V_LOOP(cols, 0,
-               v_store(to + row * FV_TILE_COLS + i, count,
+               v_store(to + row * BF16_TILE_COLS + i, count,
                        v_load_half(FV_BF16, from + row * from_row + i, count)));
 }
 
@@ -305,7 +316,7 @@ static void bf16_narrow_rows(const float *from, uint16_t *to, int64_t to_row, in
     for (int row = 0; row < rows; row++)
         V_LOOP(cols, 0,
                v_store_half(FV_BF16, to + row * to_row + i, count,
-                            v_load(from + row * FV_TILE_COLS + i, count)));
+                            v_load(from + row * BF16_TILE_COLS + i, count)));
 }
 
 /* The epilogue of a tile of a bf16 C, at row `row` and column `col` of C. */
@@ -313,21 +324,21 @@ static void bf16_store_half(const bf16_job *j, int64_t row, int64_t col, float *
                             int64_t cols)
 {
     const fv_gemm *g = j->g;
-    _Alignas(64) float more[FV_GEMM_TILE_ROWS * FV_TILE_COLS];
-    _Alignas(64) float aux[FV_GEMM_TILE_ROWS * FV_TILE_COLS];
+    _Alignas(64) float more[BF16_TILE_ROWS * BF16_TILE_COLS];
+    _Alignas(64) float aux[BF16_TILE_ROWS * BF16_TILE_COLS];
     const bool has_aux = j->aux && !bf16_sums_rows(j);
     fv_epilogue f = {.act = g->act,
                      .bias = j->bias ? j->bias + col : NULL,
-                     .residual_row = FV_TILE_COLS,
+                     .residual_row = BF16_TILE_COLS,
                      .aux = has_aux ? aux : NULL,
-                     .aux_row = FV_TILE_COLS,
+                     .aux_row = BF16_TILE_COLS,
                      .aux_after_act = g->aux == FV_GEMM_AUX_ACT};
     if (j->residual) {
         bf16_widen_rows((const uint16_t *)j->residual + row * g->residual_row + col,
                         g->residual_row, more, rows, cols);
         f.residual = more;
     }
-    fv_gemm_apply_epilogue(&f, sums, FV_TILE_COLS, sums, FV_TILE_COLS, rows, cols);
+    fv_gemm_apply_epilogue(&f, sums, BF16_TILE_COLS, sums, BF16_TILE_COLS, rows, cols);
     const int64_t at = row * g->c_row + col;
     bf16_narrow_rows(sums, (uint16_t *)j->c + at, g->c_row, rows, cols);
     if (has_aux) bf16_narrow_rows(aux, (uint16_t *)j->aux + at, g->c_row, rows, cols);
@@ -344,22 +355,22 @@ static void bf16_finish_tile(const bf16_job *j, const bf16_item *item, int64_t r
         return;
     }
     const fv_epilogue f = bf16_epilogue_at(j, item, row, col);
-    fv_gemm_apply_epilogue(&f, buffer, FV_TILE_COLS, (float *)j->c + r * g->c_row + c, g->c_row,
+    fv_gemm_apply_epilogue(&f, buffer, BF16_TILE_COLS, (float *)j->c + r * g->c_row + c, g->c_row,
                            rows, cols);
 }
 
 /* Multiplies rows [row, row + rows) of the work item by every panel of the block; t holds A. */
-static void bf16_row_tile(const bf16_job *j, const bf16_item *item, int64_t row, int rows,
-                          bf16_tile *t)
+static BF16_APART void bf16_row_tile(const bf16_job *j, const bf16_item *item, int64_t row,
+                                     int rows, bf16_tile *t)
 {
     const fv_gemm *g = j->g;
-    _Alignas(64) float buffer[FV_GEMM_TILE_ROWS * FV_TILE_COLS];
+    _Alignas(64) float buffer[BF16_TILE_ROWS * BF16_TILE_COLS];
     const bf16_sums sums = bf16_partial_sums(j, item);
     const bool first = item->k == 0, last = item->k + item->numbers == g->k;
     const bool finish = last && bf16_has_epilogue(j), adds_half = first && j->c_half;
-    for (int64_t col = 0; col < item->cols; col += FV_TILE_COLS) {
-        const int64_t cols = bf16_min(FV_TILE_COLS, item->cols - col);
-        const bool part = cols < FV_TILE_COLS, start = first && !g->accumulate;
+    for (int64_t col = 0; col < item->cols; col += BF16_TILE_COLS) {
+        const int64_t cols = bf16_min(BF16_TILE_COLS, item->cols - col);
+        const bool part = cols < BF16_TILE_COLS, start = first && !g->accumulate;
         float *partial = sums.base ? sums.base + row * sums.row + col : NULL;
         t->b = item->b_block + col * item->depth;
         t->from = start ? NULL : partial;
@@ -370,32 +381,32 @@ static void bf16_row_tile(const bf16_job *j, const bf16_item *item, int64_t row,
                                     col,
                                 g->c_row, buffer, rows, cols);
             else
-                bf16_copy(partial, sums.row, buffer, FV_TILE_COLS, rows, cols);
+                bf16_copy(partial, sums.row, buffer, BF16_TILE_COLS, rows, cols);
             t->from = buffer;
-            t->from_row = FV_TILE_COLS;
+            t->from_row = BF16_TILE_COLS;
         }
         t->c = part || finish ? buffer : partial;
-        t->c_row = part || finish ? FV_TILE_COLS : sums.row;
+        t->c_row = part || finish ? BF16_TILE_COLS : sums.row;
         bf16_tile_run(t, rows);
         if (finish)
             bf16_finish_tile(j, item, row, col, buffer, rows, cols);
         else if (part)
-            bf16_copy(buffer, FV_TILE_COLS, partial, sums.row, rows, cols);
+            bf16_copy(buffer, BF16_TILE_COLS, partial, sums.row, rows, cols);
     }
 }
 
 /* One block of k. */
 static void bf16_block(const bf16_job *j, const bf16_item *item)
 {
-    bf16_tile t = {.pairs = item->depth};
+    bf16_tile t = {.state = item->state, .pairs = item->depth};
     bf16_pack_b(j, item);
     for (int64_t begin = 0; begin < item->rows; begin += FV_GEMM_BF16_ROWS) {
         const int64_t end = bf16_min(item->rows, begin + FV_GEMM_BF16_ROWS);
         bf16_add_row_sums(j, item, begin, end - begin);
         const bf16_rows a = bf16_pack_a(j, item, begin, end - begin, &t);
-        for (int64_t row = begin; row < end; row += FV_GEMM_TILE_ROWS) {
+        for (int64_t row = begin; row < end; row += BF16_TILE_ROWS) {
             t.a = a.base + (row - begin) * a.step;
-            bf16_row_tile(j, item, row, (int)bf16_min(FV_GEMM_TILE_ROWS, end - row), &t);
+            bf16_row_tile(j, item, row, (int)bf16_min(BF16_TILE_ROWS, end - row), &t);
         }
     }
 }
@@ -405,8 +416,11 @@ static void bf16_items(const void *arg, int64_t begin, int64_t end, int thread)
     const bf16_job *j = arg;
     const fv_gemm_bf16_plan *p = &j->plan;
     const fv_gemm *g = j->g;
+    bf16_state state;
+    bf16_state_begin(&state);
     for (int64_t i = begin; i < end; i++) {
-        bf16_item item = {.row = i % p->row_items * p->rows,
+        bf16_item item = {.state = &state,
+                          .row = i % p->row_items * p->rows,
                           .col = i / p->row_items * p->panels * FV_GEMM_PANEL};
         item.rows = bf16_min(p->rows, g->m - item.row);
         item.cols = bf16_min(p->panels * FV_GEMM_PANEL, g->n - item.col);
@@ -417,11 +431,13 @@ static void bf16_items(const void *arg, int64_t begin, int64_t end, int thread)
         item.lanes = item.sums + p->sum_floats;
         do {
             item.numbers = bf16_min(2 * p->depth, g->k - item.k);
-            item.depth = (item.numbers + 1) / 2;
+            item.pairs = (item.numbers + 1) / 2;
+            item.depth = (item.pairs + BF16_STEP - 1) / BF16_STEP * BF16_STEP;
             bf16_block(j, &item);
             item.k += item.numbers;
         } while (item.k < g->k);
     }
+    bf16_state_end(&state);
 }
 
 static void bf16_gemm(const fv_exec *exec, void *const *ptr, const void *args)

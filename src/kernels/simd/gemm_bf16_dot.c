@@ -20,6 +20,7 @@ FV_INLINE fv_vec bf16_add(fv_vec sum, bf16_vec x, bf16_vec y)
 }
 FV_INLINE __m256i bf16_round(vf x) { return (__m256i)_mm512_cvtneps_pbh(x); }
 
+#include "kernels/simd/bf16_tile.h"
 #include "kernels/simd/gemm_bf16.h"
 
 void fv_simd_gemm_bf16_dot(const fv_exec *exec, void *const *ptr, const void *args)

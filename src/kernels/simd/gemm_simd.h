@@ -9,6 +9,7 @@
  *   gemm_row.c             one row times a matrix
  *   gemm_low_precision.c   low-precision weights: a few rows times a panel, and panels as floats
  *   gemm_bf16.h            operands rounded to bf16: packed in pairs, with a tile of its own
+ *   gemm_bf16_tiles.h      the same on the tiles of AMX (tile.h)
  *   gemm_epilogue.c        act(sum + bias) + residual
  *   gemm_row_sums.c        sums of A's rows beside the product
  *   gemm_pack.c            A and B into the order in which the tile reads them

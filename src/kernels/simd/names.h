@@ -68,7 +68,10 @@
 #define fv_gemm_wide_tile_stream   FV_LEVEL_SYMBOL(fv_gemm_wide_tile_stream)
 #define fv_gemm_widen_panel        FV_LEVEL_SYMBOL(fv_gemm_widen_panel)
 #define fv_simd_gemm               FV_LEVEL_SYMBOL(fv_simd_gemm)
+#define fv_simd_amx_register       FV_LEVEL_SYMBOL(fv_simd_amx_register)
+#define fv_simd_gemm_amx           FV_LEVEL_SYMBOL(fv_simd_gemm_amx)
 #define fv_simd_gemm_bf16_dot      FV_LEVEL_SYMBOL(fv_simd_gemm_bf16_dot)
+#define fv_simd_gemm_bf16_emulated FV_LEVEL_SYMBOL(fv_simd_gemm_bf16_emulated)
 #define fv_simd_gemm_bf16_fma      FV_LEVEL_SYMBOL(fv_simd_gemm_bf16_fma)
 #define fv_simd_pack               FV_LEVEL_SYMBOL(fv_simd_pack)
 

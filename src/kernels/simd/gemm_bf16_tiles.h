@@ -1,0 +1,148 @@
+/*
+ * bf16 products on tiles (tile.h): 32 rows by 32 columns of C in four tiles, over 16 pairs of k at
+ * a time from two tiles of A and two of B. Each such step adds two sums of 16 terms to C (tile.h),
+ * so results differ within the bound of a float sum from those of vector instructions, and not with
+ * the number of threads: blocks of k are whole steps.
+ *
+ * Panels of B are [pairs][32]. A is read in place or packed by rows; where it is column-major, each
+ * 16 pairs of all rows are packed together, [pairs/16][rows][16]. Both end in zeros up to a whole
+ * step. Rows past the last are not in the tiles' shapes.
+ */
+#ifndef FV_KERNELS_SIMD_GEMM_BF16_TILES_H
+#define FV_KERNELS_SIMD_GEMM_BF16_TILES_H
+
+#include "kernels/simd/gemm_simd.h"
+#include "kernels/simd/half_simd.h"
+#include "kernels/simd/tile.h"
+
+enum { BF16_TILE_ROWS = 2 * TILE_ROWS, BF16_TILE_COLS = 32, BF16_STEP = 16 };
+
+/* Tiles 0 to 3 hold C, two by two; 4 and 5 the rows of A, 6 and 7 the columns of B. */
+typedef struct bf16_state {
+    tile_state tiles;
+    int rows; /* for which the tiles are configured; 0: not yet */
+} bf16_state;
+
+typedef struct bf16_tile {
+    bf16_state *state;
+    int64_t pairs;
+    const uint32_t *a;
+    int64_t a_row, a_col;
+    const uint32_t *b; /* [pairs][BF16_TILE_COLS] */
+    const float *from; /* NULL: the sums start at 0; may be c */
+    int64_t from_row;
+    float *c;
+    int64_t c_row;
+} bf16_tile;
+
+static void bf16_state_begin(bf16_state *s)
+{
+    tile_begin(&s->tiles);
+    s->rows = 0;
+}
+static void bf16_state_end(bf16_state *s) { tile_end(&s->tiles); }
+
+static void bf16_set_rows(bf16_state *s, int rows)
+{
+    if (s->rows == rows) return;
+    const int first = rows < TILE_ROWS ? rows : TILE_ROWS, second = rows - first;
+    const int by_tile[TILE_COUNT] = {first, first,  second,    second,
+                                     first, second, TILE_ROWS, TILE_ROWS};
+    tile_config config = {.palette = TILE_PALETTE};
+    for (int t = 0; t < TILE_COUNT; t++) {
+        config.rows[t] = (uint8_t)by_tile[t];
+        config.row_bytes[t] = by_tile[t] ? TILE_ROW_BYTES : 0;
+    }
+    tile_configure(&s->tiles, &config);
+    s->rows = rows;
+}
+
+/* The columns of two tiles, and the rows of one, in elements of four bytes. */
+enum { BF16_NEXT_COLS = TILE_ROW_BYTES / 4 };
+
+static void bf16_tile_sums(const bf16_tile *t, const bool two)
+{
+    tile_state *s = &t->state->tiles;
+    const int64_t step = t->from_row * (int64_t)sizeof *t->from;
+    if (!t->from) {
+        tile_zero(s, 0);
+        tile_zero(s, 1);
+        if (two) {
+            tile_zero(s, 2);
+            tile_zero(s, 3);
+        }
+        return;
+    }
+    tile_load(s, 0, t->from, step);
+    tile_load(s, 1, t->from + BF16_NEXT_COLS, step);
+    if (two) {
+        const float *next = t->from + TILE_ROWS * t->from_row;
+        tile_load(s, 2, next, step);
+        tile_load(s, 3, next + BF16_NEXT_COLS, step);
+    }
+}
+
+static void bf16_tile_store(const bf16_tile *t, const bool two)
+{
+    tile_state *s = &t->state->tiles;
+    const int64_t step = t->c_row * (int64_t)sizeof *t->c;
+    tile_store(s, 0, t->c, step);
+    tile_store(s, 1, t->c + BF16_NEXT_COLS, step);
+    if (two) {
+        float *next = t->c + TILE_ROWS * t->c_row;
+        tile_store(s, 2, next, step);
+        tile_store(s, 3, next + BF16_NEXT_COLS, step);
+    }
+}
+
+/* rows 1..BF16_TILE_ROWS. */
+static void bf16_tile_run(const bf16_tile *t, int rows)
+{
+    enum { B_STEP = BF16_TILE_COLS * (int)sizeof(uint32_t) };
+    const bool two = rows > TILE_ROWS;
+    bf16_set_rows(t->state, rows);
+    bf16_tile_sums(t, two);
+    tile_state *s = &t->state->tiles;
+    const int64_t a_step = t->a_row * (int64_t)sizeof *t->a, a_next = BF16_STEP * t->a_col;
+    const uint32_t *a = t->a, *second = two ? a + TILE_ROWS * t->a_row : a, *b = t->b;
+    for (int64_t pair = t->pairs; pair > 0; pair -= BF16_STEP) {
+        tile_load(s, 6, b, B_STEP);
+        tile_load(s, 7, b + BF16_NEXT_COLS, B_STEP);
+        tile_load(s, 4, a, a_step);
+        tile_dot_bf16(s, 0, 4, 6);
+        tile_dot_bf16(s, 1, 4, 7);
+        if (two) {
+            tile_load(s, 5, second, a_step);
+            tile_dot_bf16(s, 2, 5, 6);
+            tile_dot_bf16(s, 3, 5, 7);
+        }
+        a += a_next;
+        second += a_next;
+        b += BF16_STEP * BF16_TILE_COLS;
+    }
+    bf16_tile_store(t, two);
+}
+
+/* Sixteen pairs or fewer, [pairs][FV_GEMM_BF16_ROWS], starting at pair `pair` of `rows` rows: row
+ * by row, with zeros past the last pair. */
+static void bf16_place_lines(const uint32_t *lines, int64_t pair, int64_t pairs, int64_t rows,
+                             int64_t depth, uint32_t *out)
+{
+    (void)depth;
+    fv_gemm_pack_b(rows, pairs, (const float *)(const void *)lines, 1, FV_GEMM_BF16_ROWS, BF16_STEP,
+                   (float *)(void *)(out + pair * rows));
+}
+/* The strides of such an A; returns the distance of two rows. */
+static int64_t bf16_placed_strides(bf16_tile *t, int64_t rows, int64_t depth)
+{
+    (void)depth;
+    t->a_row = BF16_STEP;
+    t->a_col = rows;
+    return BF16_STEP;
+}
+
+FV_INLINE v_words bf16_round(vf x) { return v_to_bf16(x); }
+
+#include "kernels/simd/gemm_bf16.h"
+
+#endif
