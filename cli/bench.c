@@ -90,7 +90,8 @@ static fv_simd level_named(const char *name)
 }
 
 /* AMX serves processes that have asked for it. The program asks only here: the level has not run on
- * such a CPU yet. It asks through a context, because that is where the library takes the request. */
+ * such a CPU yet. It asks through a context, because that is where the library takes the request.
+ */
 static void request_amx(void)
 {
     fv_ctx_config cfg;
