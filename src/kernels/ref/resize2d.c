@@ -28,7 +28,7 @@ static neighbours neighbours_of(const fv_resize2d_args *a, int axis, int64_t o)
     else
         at = ((double)o + 0.5) * (double)in / (double)out - 0.5;
     if (at < 0) at = 0;
-    const int64_t low = (int64_t)at < in ? (int64_t)at : in - 1;
+    const int64_t low = (int64_t)at; /* below in: `at` is at most in - 1, or less than in - 0.5 */
     return (neighbours){low, low + 1 < in ? low + 1 : low, (real)(at - (double)low)};
 }
 
