@@ -147,37 +147,35 @@ static void rows_are_independent(void)
 
 /* ---- linear ----------------------------------------------------------------------- */
 
+static fv_tensor *activation(fv_ctx *ctx, fv_tensor *y, fv_act act)
+{
+    switch (act) {
+    case FV_ACT_RELU:
+        return fv_relu(ctx, y);
+    case FV_ACT_GELU:
+        return fv_gelu(ctx, y);
+    case FV_ACT_GELU_TANH:
+        return fv_gelu_tanh(ctx, y);
+    case FV_ACT_SILU:
+        return fv_silu(ctx, y);
+    case FV_ACT_TANH:
+        return fv_tanh(ctx, y);
+    case FV_ACT_SIGMOID:
+        return fv_sigmoid(ctx, y);
+    case FV_ACT_QUICK_GELU:
+        return fv_quick_gelu(ctx, y);
+    default:
+        return y;
+    }
+}
+
 /* act(x W^T + b) + residual, step by step. */
 static fv_tensor *by_steps(fv_ctx *ctx, fv_tensor *x, fv_tensor *w, fv_tensor *b, fv_act act,
                            fv_tensor *residual)
 {
     fv_tensor *y = fv_matmul(ctx, x, fv_transpose(ctx, w, 0, 1));
     if (b) y = fv_add(ctx, y, b);
-    switch (act) {
-    case FV_ACT_RELU:
-        y = fv_relu(ctx, y);
-        break;
-    case FV_ACT_GELU:
-        y = fv_gelu(ctx, y);
-        break;
-    case FV_ACT_GELU_TANH:
-        y = fv_gelu_tanh(ctx, y);
-        break;
-    case FV_ACT_SILU:
-        y = fv_silu(ctx, y);
-        break;
-    case FV_ACT_TANH:
-        y = fv_tanh(ctx, y);
-        break;
-    case FV_ACT_SIGMOID:
-        y = fv_sigmoid(ctx, y);
-        break;
-    case FV_ACT_QUICK_GELU:
-        y = fv_quick_gelu(ctx, y);
-        break;
-    default:
-        break;
-    }
+    y = activation(ctx, y, act);
     return residual ? fv_add(ctx, y, residual) : y;
 }
 
@@ -210,6 +208,76 @@ static void linear_ways_agree(void)
             }
         fv_ctx_destroy(&ctx);
     }
+}
+
+/* The result and the gradients of act(x) W^T + b + residual, with bits of the composition. */
+static void activated_inputs_agree(void)
+{
+    for (int act = FV_ACT_NONE; act < FV_ACT_COUNT; act++) {
+        fv_ctx *ctx = make();
+        fv_tensor *leaves[2][4], *y[2];
+        for (int way = 0; way < 2; way++) {
+            fv_tensor **in = leaves[way];
+            in[0] = fv_leaf(ctx, tensor_random(ctx, 1, 3, 2, 9, 33));
+            in[1] = fv_leaf(ctx, tensor_random(ctx, 2, 2, 70, 33));
+            in[2] = fv_leaf(ctx, tensor_random(ctx, 3, 1, 70));
+            in[3] = fv_leaf(ctx, tensor_random(ctx, 4, 3, 2, 9, 70));
+            y[way] = way ? fv_act_linear(ctx, in[0], (fv_act)act, in[1], in[2], in[3])
+                         : fv_linear_act(ctx, activation(ctx, in[0], (fv_act)act), in[1], in[2],
+                                         FV_ACT_NONE, in[3]);
+        }
+        CHECK(tensor_same(ctx, y[0], y[1]));
+        for (int way = 0; way < 2; way++)
+            CHECK_OK(ctx, fv_backward_from(ctx, y[way], tensor_random(ctx, 5, 3, 2, 9, 70)));
+        for (int i = 0; i < 4; i++)
+            CHECK(tensor_same(ctx, fv_grad(ctx, leaves[0][i]), fv_grad(ctx, leaves[1][i])));
+        fv_ctx_destroy(&ctx);
+    }
+}
+
+/* A frozen weight or input needs its part of backward only. */
+static void activated_inputs_of_constants(void)
+{
+    for (int frozen = 0; frozen < 2; frozen++) {
+        fv_ctx *ctx = make();
+        fv_tensor *x = tensor_random(ctx, 1, 2, 5, 8), *w = tensor_random(ctx, 2, 2, 3, 8);
+        fv_tensor *leaf = fv_leaf(ctx, frozen ? x : w), *g = tensor_random(ctx, 3, 2, 5, 3);
+        fv_tensor *other = fv_leaf(ctx, frozen ? x : w);
+        CHECK_OK(ctx, fv_backward_from(ctx,
+                                       fv_act_linear(ctx, frozen ? leaf : x, FV_ACT_GELU,
+                                                     frozen ? w : leaf, NULL, NULL),
+                                       g));
+        CHECK_OK(ctx, fv_backward_from(ctx,
+                                       fv_linear(ctx, fv_gelu(ctx, frozen ? other : x),
+                                                 frozen ? w : other, NULL),
+                                       g));
+        CHECK(tensor_same(ctx, fv_grad(ctx, leaf), fv_grad(ctx, other)));
+        fv_ctx_destroy(&ctx);
+    }
+}
+
+/* Between forward and backward, a hidden layer by fv_act_linear holds one hidden tensor less. */
+static void activated_inputs_are_not_kept(void)
+{
+    enum { ROWS = 64, WIDTH = 16, HIDDEN = 1024, BYTES = ROWS * HIDDEN * 4 };
+    uint64_t held[2];
+    for (int way = 0; way < 2; way++) {
+        fv_ctx *ctx = make();
+        fv_tensor *x = tensor_random(ctx, 1, 2, ROWS, WIDTH);
+        fv_tensor *up = fv_leaf(ctx, tensor_random(ctx, 2, 2, HIDDEN, WIDTH));
+        fv_tensor *down = fv_leaf(ctx, tensor_random(ctx, 3, 2, WIDTH, HIDDEN));
+        fv_scope_begin(ctx);
+        fv_tensor *y =
+            way ? fv_act_linear(ctx, fv_linear(ctx, x, up, NULL), FV_ACT_GELU, down, NULL, NULL)
+                : fv_linear(ctx, fv_linear_act(ctx, x, up, NULL, FV_ACT_GELU, NULL), down, NULL);
+        fv_scope_keep(ctx, y);
+        fv_scope_end(ctx);
+        fv_memory_stats memory;
+        fv_ctx_memory(ctx, &memory);
+        held[way] = memory.used_bytes;
+        fv_ctx_destroy(&ctx);
+    }
+    CHECK(held[0] >= held[1] + BYTES);
 }
 
 static void packed_copy_follows_the_weight(void)
@@ -409,6 +477,9 @@ TEST_MAIN(argc, argv)
     RUN(matmul_refuses);
     RUN(rows_are_independent);
     RUN(linear_ways_agree);
+    RUN(activated_inputs_agree);
+    RUN(activated_inputs_of_constants);
+    RUN(activated_inputs_are_not_kept);
     RUN(packed_copy_follows_the_weight);
     RUN(frozen_weights);
     RUN(linear_of_views);

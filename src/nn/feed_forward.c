@@ -4,6 +4,7 @@
 #include "base/config.h"
 #include "fovea/layers.h"
 #include "nn/weights.h"
+#include "ops/product.h"
 #include "tensor/tensor.h"
 
 void fv_feed_forward_config_init(fv_feed_forward_config *cfg, size_t struct_size, int64_t width)
@@ -49,8 +50,14 @@ fv_tensor *fv_feed_forward_run(fv_ctx *ctx, const fv_feed_forward *ff, fv_tensor
                                fv_tensor *residual, bool training)
 {
     const fv_dense *first = ff->cfg.gated ? &ff->gate : &ff->up;
+    const bool drops = training && ff->cfg.dropout > 0;
+    if (training && !drops && !ff->cfg.gated && fv_act_needs_argument(ff->cfg.act)) {
+        /* Backward keeps u alone, not u and act(u). */
+        fv_tensor *u = fv_dense_run(ctx, &ff->up, x);
+        return fv_act_linear(ctx, u, ff->cfg.act, ff->down.weight, ff->down.bias, residual);
+    }
     fv_tensor *h = fv_linear_act(ctx, x, first->weight, first->bias, ff->cfg.act, NULL);
     if (ff->cfg.gated) h = fv_mul(ctx, h, fv_dense_run(ctx, &ff->up, x));
-    if (training) h = fv_dropout(ctx, h, ff->cfg.dropout);
+    if (drops) h = fv_dropout(ctx, h, ff->cfg.dropout);
     return fv_linear_act(ctx, h, ff->down.weight, ff->down.bias, FV_ACT_NONE, residual);
 }

@@ -9,13 +9,16 @@
  *
  * In mixed precision (fv_ctx_set_compute) y is bf16, and so is du. The three products take bf16
  * operands and sum in float: W by its bf16 copy, an f32 x rounded on its way. dW and db are f32.
+ *
+ * With an activation of the input, h = in_act(x) takes the place of x in u. h is not kept, and
+ *   dx = (du W) in_act'(x).
  */
 #include "ops/product.h"
 #include "ops/rows.h"
 #include "tensor/bf16_copy.h"
 
 typedef struct linear_params {
-    fv_act act;
+    fv_act act, in_act;
 } linear_params;
 
 enum { X, WEIGHT, BIAS, RESIDUAL };
@@ -26,15 +29,26 @@ fv_tensor *fv_linear(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bi
     return fv_linear_act(ctx, x, weight, bias, FV_ACT_NONE, NULL);
 }
 
-fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias, fv_act act,
-                         fv_tensor *residual)
+static fv_tensor *apply(fv_ctx *ctx, linear_params params, fv_tensor *x, fv_tensor *weight,
+                        fv_tensor *bias, fv_tensor *residual)
 {
-    const linear_params params = {act};
     if (weight && fv_weight_packed(weight)) { /* multiplied as it is, by f32 */
         if (x && x->dtype == FV_BF16) x = fv_cast(ctx, x, FV_F32);
         if (residual && residual->dtype == FV_BF16) residual = fv_cast(ctx, residual, FV_F32);
     }
     return fv_op_apply(ctx, FV_OP_LINEAR, 4, (fv_tensor *[]){x, weight, bias, residual}, &params);
+}
+
+fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias, fv_act act,
+                         fv_tensor *residual)
+{
+    return apply(ctx, (linear_params){.act = act}, x, weight, bias, residual);
+}
+
+fv_tensor *fv_act_linear(fv_ctx *ctx, fv_tensor *x, fv_act act, fv_tensor *weight, fv_tensor *bias,
+                         fv_tensor *residual)
+{
+    return apply(ctx, (linear_params){.in_act = act}, x, weight, bias, residual);
 }
 
 fv_status fv_ctx_set_compute(fv_ctx *ctx, fv_dtype dtype)
@@ -73,6 +87,8 @@ static act_info info_of(fv_act act)
     }
 }
 
+bool fv_act_needs_argument(fv_act act) { return act != FV_ACT_NONE && !info_of(act).grad_from_y; }
+
 static fv_status infer(fv_op_run *run)
 {
     const linear_params *params = run->params;
@@ -80,8 +96,10 @@ static fv_status infer(fv_op_run *run)
     FV_TRY(fv_need_not_frozen(run, WEIGHT));
     FV_TRY(fv_need_rank(run, X, 1, FV_MAX_RANK));
     FV_TRY(fv_need_rank(run, WEIGHT, 2, 2));
-    if (params->act < FV_ACT_NONE || params->act >= FV_ACT_COUNT)
-        return fv_op_error(run, FV_ERR_ARGUMENT, "unknown activation %d", (int)params->act);
+    const fv_act acts[] = {params->act, params->in_act};
+    for (int i = 0; i < 2; i++)
+        if (acts[i] < FV_ACT_NONE || acts[i] >= FV_ACT_COUNT)
+            return fv_op_error(run, FV_ERR_ARGUMENT, "unknown activation %d", (int)acts[i]);
     const fv_tensor *x = run->in[X], *w = run->in[WEIGHT];
     if (x->shape[x->rank - 1] != w->shape[1])
         return fv_op_mismatch(run, X, WEIGHT, "(x and weight) differ in their last axis");
@@ -124,6 +142,17 @@ static fv_tensor *plain_residual_of(fv_ctx *ctx, fv_tensor *residual, fv_dtype d
     return copy;
 }
 
+/* act(x), in a tensor of its own unless there is no activation. */
+static fv_tensor *activated(fv_ctx *ctx, fv_tensor *x, fv_act act)
+{
+    if (act == FV_ACT_NONE) return x;
+    fv_tensor *h = fv_tensor_like(ctx, x);
+    fv_elementwise_args args = {.op = (int)info_of(act).op};
+    if (ctx->error == FV_OK)
+        fv_launch_elementwise(ctx, FV_KERNEL_UNARY, x->dtype, &args, 2, (fv_tensor *[]){h, x});
+    return h;
+}
+
 /* out = act(x W^T + b) + residual in one launch, where b and residual may be NULL. aux gets what
  * `kind` says, or is NULL. */
 static void launch_fused(fv_op_run *run, fv_gemm_aux kind, fv_tensor *aux)
@@ -133,13 +162,14 @@ static void launch_fused(fv_op_run *run, fv_gemm_aux kind, fv_tensor *aux)
     fv_tensor *bias = run->n_in > BIAS ? run->in[BIAS] : NULL;
     fv_tensor *residual = run->n_in > RESIDUAL ? run->in[RESIDUAL] : NULL;
     const bool bf16 = out->dtype == FV_BF16;
-    fv_tensor *x_rows = x, *w_rows = w, *plain_bias = bias;
+    const linear_params *params = run->params;
+    fv_tensor *h = activated(ctx, x, params->in_act);
+    fv_tensor *x_rows = h, *w_rows = w, *plain_bias = bias;
     fv_matrix mx = fv_matrix_of(ctx, &x_rows), mw = weight_matrix(ctx, &w_rows, bf16);
     if (bias) plain_bias = fv_contiguous_raw(ctx, bias);
     fv_tensor *plain_residual = plain_residual_of(ctx, residual, out->dtype);
     if (ctx->error != FV_OK) return;
 
-    const linear_params *params = run->params;
     fv_matrix c = fv_matrix_at(out->data, mx.rows, mw.rows);
     c.bf16 = bf16;
     fv_gemm gemm = fv_product_gemm(c, mx, fv_matrix_transpose(mw));
@@ -155,7 +185,8 @@ static void launch_fused(fv_op_run *run, fv_gemm_aux kind, fv_tensor *aux)
     fv_product_launch(ctx, out->dtype, &gemm,
                       (void *[6]){c.data, mx.data, b, bias ? plain_bias->data : NULL,
                                   residual ? plain_residual->data : NULL, aux ? aux->data : NULL});
-    fv_drop_copy(ctx, x_rows, x);
+    fv_drop_copy(ctx, x_rows, h);
+    fv_drop_copy(ctx, h, x);
     fv_drop_copy(ctx, w_rows, w);
     fv_drop_copy(ctx, plain_bias, bias);
     fv_drop_copy(ctx, plain_residual, residual);
@@ -185,24 +216,45 @@ static void forward(fv_op_run *run)
         saved = forward_recorded(run, params->act);
     else
         launch_fused(run, FV_GEMM_AUX_NONE, NULL);
-    fv_save(run, SAVED_X, fv_tensor_tracked(run->in[WEIGHT]) ? run->in[X] : NULL);
+    const bool keeps_x = fv_tensor_tracked(run->in[WEIGHT]) || params->in_act != FV_ACT_NONE;
+    fv_save(run, SAVED_X, keeps_x ? run->in[X] : NULL);
     fv_save(run, SAVED_WEIGHT, fv_tensor_tracked(run->in[X]) ? run->in[WEIGHT] : NULL);
     fv_save(run, SAVED_ACT, saved);
 }
 
-/* du = g act'(u). */
-static fv_tensor *activation_grad(fv_op_back *back, fv_act act)
+/* g act'(u), from u or y = act(u), whichever act' is a function of. */
+static fv_tensor *activation_grad(fv_ctx *ctx, fv_act act, fv_tensor *g, fv_tensor *u, fv_tensor *y)
 {
-    fv_tensor *g = back->grad[0], *saved = back->saved[SAVED_ACT];
     if (act == FV_ACT_NONE) return g;
     const act_info info = info_of(act);
-    fv_tensor *du = fv_tensor_like(back->ctx, g);
-    if (back->ctx->error != FV_OK) return du;
+    fv_tensor *du = fv_tensor_like(ctx, g);
+    if (ctx->error != FV_OK) return du;
     fv_elementwise_args args = {.op = (int)info.op};
     fv_launch_elementwise(
-        back->ctx, FV_KERNEL_UNARY_GRAD, g->dtype, &args, 4,
-        (fv_tensor *[]){du, g, info.grad_from_y ? NULL : saved, info.grad_from_y ? saved : NULL});
+        ctx, FV_KERNEL_UNARY_GRAD, g->dtype, &args, 4,
+        (fv_tensor *[]){du, g, info.grad_from_y ? NULL : u, info.grad_from_y ? y : NULL});
     return du;
+}
+
+/* dx = (du W) in_act'(x); h = in_act(x). */
+static void send_input_grad(fv_op_back *back, fv_act in_act, bool bf16, fv_matrix du, fv_tensor *h)
+{
+    fv_ctx *ctx = back->ctx;
+    fv_tensor *w = back->saved[SAVED_WEIGHT];
+    const fv_matrix mw = weight_matrix(ctx, &w, bf16);
+    if (ctx->error != FV_OK) return;
+    if (in_act == FV_ACT_NONE) {
+        fv_back_send_product_mixed(back, X, bf16, du, mw);
+        return;
+    }
+    fv_tensor *dh = fv_back_new(back, X);
+    if (ctx->error != FV_OK) return;
+    fv_matrix c = fv_matrix_at(dh->data, du.rows, mw.cols);
+    c.bf16 = dh->dtype == FV_BF16;
+    fv_product_mixed(ctx, dh->dtype, bf16, c, du, mw, false);
+    fv_tensor *dx = activation_grad(ctx, in_act, dh, back->saved[SAVED_X], h);
+    fv_drop_copy(ctx, dh, dx);
+    if (ctx->error == FV_OK) fv_back_send(back, X, dx);
 }
 
 static void backward(fv_op_back *back)
@@ -212,23 +264,23 @@ static void backward(fv_op_back *back)
     const bool bf16 = back->grad[0]->dtype == FV_BF16;
     if (back->n_in > RESIDUAL && fv_back_wants(back, RESIDUAL))
         fv_back_send(back, RESIDUAL, back->grad[0]);
-    fv_tensor *du_rows = activation_grad(back, params->act);
+    fv_tensor *kept = back->saved[SAVED_ACT], *x = back->saved[SAVED_X];
+    fv_tensor *du_rows = activation_grad(ctx, params->act, back->grad[0], kept, kept);
     fv_matrix du = fv_matrix_of(ctx, &du_rows);
+    fv_tensor *h = x ? activated(ctx, x, params->in_act) : NULL;
     if (ctx->error != FV_OK) return;
-    if (fv_back_wants(back, X)) {
-        fv_tensor *w = back->saved[SAVED_WEIGHT];
-        fv_matrix mw = weight_matrix(ctx, &w, bf16);
-        if (ctx->error == FV_OK) fv_back_send_product_mixed(back, X, bf16, du, mw);
-    }
+    if (fv_back_wants(back, X)) send_input_grad(back, params->in_act, bf16, du, h);
     const int bias = back->n_in > BIAS && fv_back_wants(back, BIAS) ? BIAS : -1;
-    fv_back_send_outer(back, WEIGHT, bias, bf16, du_rows, back->saved[SAVED_X]);
+    fv_back_send_outer(back, WEIGHT, bias, bf16, du_rows, h);
 }
 
 static const linear_params plain = {.act = FV_ACT_NONE}, relu = {.act = FV_ACT_RELU},
                            gelu = {.act = FV_ACT_GELU}, gelu_tanh = {.act = FV_ACT_GELU_TANH},
                            silu = {.act = FV_ACT_SILU}, tanh_act = {.act = FV_ACT_TANH},
                            sigmoid = {.act = FV_ACT_SIGMOID},
-                           quick_gelu = {.act = FV_ACT_QUICK_GELU};
+                           quick_gelu = {.act = FV_ACT_QUICK_GELU},
+                           gelu_of_x = {.in_act = FV_ACT_GELU}, relu_of_x = {.in_act = FV_ACT_RELU},
+                           silu_of_x_tanh = {.act = FV_ACT_TANH, .in_act = FV_ACT_SILU};
 
 static const fv_op_case cases[] = {
     {.name = "rows",
@@ -268,6 +320,18 @@ static const fv_op_case cases[] = {
      .params = &quick_gelu,
      .n_in = 4,
      .in = {FV_IN(NORMAL, 2, 4), FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 3), FV_IN_NONE}},
+    {.name = "gelu of x",
+     .params = &gelu_of_x,
+     .n_in = 4,
+     .in = {FV_IN(NORMAL, 2, 4), FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 3), FV_IN(NORMAL, 2, 3)}},
+    {.name = "relu of x",
+     .params = &relu_of_x,
+     .n_in = 4,
+     .in = {FV_IN(OFFZERO, 2, 4), FV_IN(NORMAL, 3, 4), FV_IN(NORMAL, 3), FV_IN_NONE}},
+    {.name = "tanh of silu of x",
+     .params = &silu_of_x_tanh,
+     .n_in = 4,
+     .in = {FV_IN(NORMAL, 2, 4), FV_IN(NORMAL, 3, 4), FV_IN_NONE, FV_IN(NORMAL, 2, 3)}},
     {.name = "no rows",
      .params = &plain,
      .n_in = 3,
@@ -281,7 +345,7 @@ static const fv_op_case cases[] = {
 const fv_op_desc fv_op_linear = {
     .id = FV_OP_LINEAR,
     .name = "linear",
-    .formula = "y = act(x W^T + b) + residual",
+    .formula = "y = act(in_act(x) W^T + b) + residual",
     .min_in = 2,
     .max_in = 4,
     .params_bytes = sizeof(linear_params),

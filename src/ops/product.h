@@ -74,6 +74,9 @@ fv_tensor *fv_linear_prefilter(fv_ctx *ctx, fv_tensor *weight, fv_tensor *bias);
 fv_tensor *fv_linear_argmax(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias,
                             fv_tensor *prefilter);
 
+/* Whether the derivative of an activation is computed from its argument; else from its value. */
+bool fv_act_needs_argument(fv_act act);
+
 /* out (cols entries, contiguous) = the sum over the rows of m. */
 void fv_column_sum(fv_ctx *ctx, fv_dtype dtype, void *out, fv_matrix m);
 
