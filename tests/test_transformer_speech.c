@@ -23,10 +23,11 @@ enum {
     SKIPPED = 77
 };
 
-static const fv_block_names names = {.self = {"attn.q", "attn.k", "attn.v", NULL, "attn.out"},
-                                     .ff = {"mlp.fc1", NULL, "mlp.fc2"},
-                                     .self_norm = "norm1",
-                                     .ff_norm = "norm2"};
+static const fv_block_names names = {
+    .self = {.q = "attn.q", .k = "attn.k", .v = "attn.v", .out = "attn.out"},
+    .ff = {"mlp.fc1", NULL, "mlp.fc2"},
+    .self_norm = "norm1",
+    .ff_norm = "norm2"};
 
 typedef struct kwt {
     fv_ctx *ctx;
