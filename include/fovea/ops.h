@@ -100,11 +100,6 @@ FV_API fv_tensor *fv_linear(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_ten
 /* act(x W^T + b) + residual in one pass; bias and residual (of the result's shape) may be NULL. */
 FV_API fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias,
                                 fv_act act, fv_tensor *residual);
-/* act(x) W^T + b + residual, where backward keeps x and computes act(x) again. After fv_linear it
- * gives a feed-forward network that keeps one hidden tensor where fv_linear_act and fv_linear keep
- * two, if the derivative of act needs its argument (the GELUs, SiLU). */
-FV_API fv_tensor *fv_act_linear(fv_ctx *ctx, fv_tensor *x, fv_act act, fv_tensor *weight,
-                                fv_tensor *bias, fv_tensor *residual);
 /*
  * What layers compute in: FV_F32 [the default], or FV_BF16 for mixed precision. Then fv_linear,
  * fv_linear_act and fv_embedding give bf16 tensors, and what follows them works on those: sums and

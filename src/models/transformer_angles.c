@@ -38,15 +38,15 @@ static fv_tensor *angles_by_length(fv_ctx *ctx, const fv_rotary_config *rotary, 
 {
     const int64_t n = rows->positions ? rows->positions->count : rows->ids->shape[1];
     const size_t bytes = 2 * (size_t)n * sizeof(int64_t);
-    int64_t *position = fv_mem_alloc(&ctx->mem, bytes), *length = position + n;
+    int64_t *position = fv_mem_alloc(&ctx->mem, bytes);
     fv_tensor *table = ctx->invalid;
     if (!position) {
         fv_poison(ctx, FV_ERR_MEMORY, "transformer: no memory for %lld positions", (long long)n);
         return table;
     }
     if (read_positions(ctx, rows, first, n, position) == FV_OK &&
-        read_lengths(ctx, rows, position, n, following, length) == FV_OK)
-        table = fv_rotary_rows(ctx, dtype, rotary, n, position, length);
+        read_lengths(ctx, rows, position, n, following, position + n) == FV_OK)
+        table = fv_rotary_rows(ctx, dtype, rotary, n, position, position + n);
     fv_mem_free(&ctx->mem, position, bytes);
     return table;
 }

@@ -74,6 +74,11 @@ fv_tensor *fv_linear_prefilter(fv_ctx *ctx, fv_tensor *weight, fv_tensor *bias);
 fv_tensor *fv_linear_argmax(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias,
                             fv_tensor *prefilter);
 
+/* act(x) W^T + b + residual, where backward keeps x and computes act(x) again. After fv_linear it
+ * gives a feed-forward network that keeps one hidden tensor where fv_linear_act and fv_linear keep
+ * two, if the derivative of act needs its argument (the GELUs, SiLU). */
+fv_tensor *fv_act_linear(fv_ctx *ctx, fv_tensor *x, fv_act act, fv_tensor *weight, fv_tensor *bias,
+                         fv_tensor *residual);
 /* Whether the derivative of an activation is computed from its argument; else from its value. */
 bool fv_act_needs_argument(fv_act act);
 
