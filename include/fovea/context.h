@@ -243,9 +243,10 @@ typedef struct fv_ctx_config {
     void *log_user;
     fv_log_level log_level;
     const volatile int *cancel; /* polled between ops; non-zero: they fail with FV_ERR_CANCELLED */
-    /* Asks Linux for the permission to use AMX (FV_SIMD_AMX). It is the whole process's and lasts
-     * until it ends, signal frames grow by 8 KiB, and products without a context use it too; so the
-     * library asks only if told to. Refused, or no such CPU: level avx512, without an error. */
+    /* Requests the permission of Linux to use AMX (FV_SIMD_AMX) [false]. The permission holds for
+     * the whole process until it ends: signal frames grow by 8 KiB, and products without a context
+     * use AMX too. If the request fails or the CPU has no AMX, the level is avx512; that is no
+     * error. */
     bool request_amx;
 } fv_ctx_config;
 
