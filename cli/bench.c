@@ -89,23 +89,9 @@ static fv_simd level_named(const char *name)
     return FV_SIMD_AUTO;
 }
 
-/* AMX serves processes that have asked for it. The program asks only here: the level has not run on
- * such a CPU yet. It asks through a context, because that is where the library takes the request.
- */
-static void request_amx(void)
-{
-    fv_ctx_config cfg;
-    fv_ctx *ctx = NULL;
-    fv_ctx_config_init(&cfg, sizeof cfg);
-    cfg.threads = 1;
-    cfg.request_amx = true;
-    if (fv_ctx_create(&cfg, &ctx) == FV_OK) fv_ctx_destroy(&ctx);
-}
-
 static int run(const cli_call *call)
 {
     fv_cpu_info cpu = {.struct_size = sizeof cpu};
-    if (level_named(cli_text(call, "level")) == FV_SIMD_AMX) request_amx();
     fv_cpu_info_get(&cpu);
     bench_run bench = {.suite = call->words[0],
                        .json = cli_flag(call, "json"),

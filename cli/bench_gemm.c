@@ -70,7 +70,7 @@ typedef struct product {
     int m, n, k;
     bool ta, tb; /* stored transposed */
     bool packed; /* ours reads weights packed beforehand */
-    bool bf16;   /* operands rounded to bf16; a share is relative to bf16 dot products */
+    bool bf16;   /* bf16 in memory; a share is relative to bf16 dot products */
     int batch;   /* only ours is measured if this is above 1, or with bf16 */
 } product;
 
@@ -125,6 +125,14 @@ static float *operand(int64_t floats, bool *ok)
     return x;
 }
 
+/* Floats become bf16 in place, by their upper halves. */
+static void shorten(float *x, int64_t count)
+{
+    uint16_t *words = (uint16_t *)(void *)x;
+    for (int64_t i = 0; i < count; i++)
+        words[i] = words[2 * i + 1];
+}
+
 static void job_free(job *j)
 {
     free(j->a);
@@ -150,6 +158,7 @@ static bool job_make(const product *p, const peers *found, fv_simd level, fv_poo
                         .batch = batch,
                         .b_packed = p->packed,
                         .bf16 = p->bf16};
+    if (p->bf16) j->gemm.stored_bf16 = FV_GEMM_STORED_A | FV_GEMM_STORED_B | FV_GEMM_STORED_C;
     if (batch > 1) {
         j->gemm.batch_rank = 1;
         j->gemm.batch_shape[0] = batch;
@@ -161,6 +170,11 @@ static bool job_make(const product *p, const peers *found, fv_simd level, fv_poo
     j->a = operand(batch * m * k, &ok);
     j->b = operand(batch * k * n, &ok);
     j->c = operand(batch * m * n, &ok);
+    if (ok && p->bf16) {
+        shorten(j->a, batch * m * k);
+        shorten(j->b, batch * k * n);
+        shorten(j->c, batch * m * n);
+    }
     j->scratch_bytes = fv_gemm_scratch(&j->gemm, threads);
     j->scratch = bench_alloc(j->scratch_bytes + 64);
     if (p->packed) {

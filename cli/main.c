@@ -69,6 +69,17 @@ static void catch_signals(void)
     sigaction(SIGXFSZ, &action, NULL);
 }
 
+/* AMX serves processes that have asked for it; the library takes the request with a context. */
+static void request_amx(void)
+{
+    fv_ctx_config cfg;
+    fv_ctx *ctx = NULL;
+    fv_ctx_config_init(&cfg, sizeof cfg);
+    cfg.threads = 1;
+    cfg.request_amx = true;
+    if (fv_ctx_create(&cfg, &ctx) == FV_OK) fv_ctx_destroy(&ctx);
+}
+
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
@@ -90,7 +101,9 @@ static int dispatch(int argc, char **argv)
     }
     code = cli_check_paths(&call);
     if (!code) code = cli_memory_begin(&call);
-    return code ? code : verb->run(&call);
+    if (code) return code;
+    request_amx();
+    return verb->run(&call);
 }
 
 static bool reader_left(void)

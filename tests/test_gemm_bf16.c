@@ -15,8 +15,9 @@
 
 static fv_simd best;
 
-/* How an operand lies: its rows contiguous, its columns, or neither. */
-typedef enum layout { ROWS, COLUMNS, NEITHER, LAYOUTS } layout;
+/* How an operand lies: its rows contiguous, its columns, its columns an even number of elements
+ * apart, or neither. */
+typedef enum layout { ROWS, COLUMNS, EVEN_COLUMNS, NEITHER, LAYOUTS } layout;
 
 typedef struct product {
     int64_t m, n, k;
@@ -28,9 +29,12 @@ typedef struct product {
 
 static int64_t row_step(layout l, int64_t cols)
 {
-    return l == ROWS ? cols : l == COLUMNS ? 1 : 3 * cols + 2;
+    return l == ROWS ? cols : l == NEITHER ? 3 * cols + 2 : 1;
 }
-static int64_t col_step(layout l, int64_t rows) { return l == ROWS ? 1 : l == COLUMNS ? rows : 3; }
+static int64_t col_step(layout l, int64_t rows)
+{
+    return l == ROWS ? 1 : l == COLUMNS ? rows : l == EVEN_COLUMNS ? rows + rows % 2 : 3;
+}
 
 static int64_t extent(layout l, int64_t rows, int64_t cols)
 {
@@ -54,10 +58,21 @@ static fv_gemm description(const product *p)
                      .bf16 = 1};
 }
 
+/* What lies between columns must not be used. */
+static void spoil_gaps(layout l, float *x, int64_t rows, int64_t cols)
+{
+    const int64_t step = col_step(l, rows);
+    for (int64_t j = 0; l == EVEN_COLUMNS && j < cols; j++)
+        for (int64_t i = rows; i < step; i++)
+            x[j * step + i] = NAN;
+}
+
 static void fill(product *p)
 {
     p->a = product_randoms(extent(p->a_layout, p->m, p->k));
     p->b = product_randoms(extent(p->b_layout, p->k, p->n));
+    spoil_gaps(p->a_layout, p->a, p->m, p->k);
+    spoil_gaps(p->b_layout, p->b, p->k, p->n);
     p->c = product_randoms(p->m * p->n);
     p->add = product_randoms(p->n);
     p->more = product_randoms(p->m * p->n);
@@ -303,6 +318,27 @@ static void operands_in_memory(void)
     CHECK(fv_gemm_scratch(&g, 1) == SIZE_MAX); /* only products that compute in bf16 */
 }
 
+/* Without activation, bias or residual the aux output is C. */
+static void sums_beside_c(void)
+{
+    enum { M = 7, N = 75, K = 64 };
+    product p = {.m = M, .n = N, .k = K, .b_layout = COLUMNS};
+    fill(&p);
+    fv_gemm g = description(&p);
+    g.stored_bf16 = FV_GEMM_STORED_C;
+    g.aux = FV_GEMM_AUX_SUM;
+    const size_t need = fv_gemm_scratch(&g, 1);
+    void *scratch = product_memory(need);
+    for (fv_simd level = FV_SIMD_SCALAR; level <= best; level++) {
+        uint16_t c[M * N] = {0}, aux[M * N] = {0};
+        const fv_gemm_exec exec = {.level = level, .aux = (float *)(void *)aux};
+        CHECK_EQ(fv_gemm_run(&g, p.a, p.b, &exec, scratch, need, (float *)(void *)c), FV_OK);
+        CHECK(c[0] != 0 && memcmp(c, aux, sizeof c) == 0);
+    }
+    free(scratch);
+    drop(&p);
+}
+
 /* k in blocks: sums wait in C, or beside it where C is also the residual. */
 static void long_k(void)
 {
@@ -416,6 +452,7 @@ TEST_MAIN(argc, argv)
     best = fv_simd_detect();
     RUN(tile_edges);
     RUN(operands_in_memory);
+    RUN(sums_beside_c);
     RUN(long_k);
     RUN(threads_one_to_eight);
     RUN(empty_sizes);

@@ -70,8 +70,9 @@ def seconds(call):
     return own or time.perf_counter() - start
 
 
-def run_fovea(program, only):
-    command = [program, "bench", "model", "--json", "--quick", "--only", only]
+def run_fovea(program, only, level, threads):
+    command = [program, "bench", "model", "--json", "--quick", "--only", only, "-l", level]
+    command += ["-t", str(threads)] if threads else []
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     lines = [json.loads(line) for line in lines]
     return next(line["ns"] for line in lines if "ns" in line) * 1e-9
@@ -79,7 +80,7 @@ def run_fovea(program, only):
 
 def main():
     keep_memory()
-    args = arguments(__doc__, only=True)
+    args = arguments(__doc__, threads=True, only=True, level=True)
     if not args.fovea:
         sys.exit("--fovea PROGRAM is needed")
     with tempfile.TemporaryDirectory() as folder:
@@ -92,7 +93,7 @@ def main():
             continue
         rounds = 1 if name.endswith("512") and "train" in name else min(args.rounds, 3)
         theirs, ours = {}, []
-        for threads in thread_settings():
+        for threads in [args.threads] if args.threads else thread_settings():
             torch.set_num_threads(threads)
             seconds(call)
             theirs[threads] = []
@@ -100,7 +101,7 @@ def main():
             for threads, times in theirs.items():
                 torch.set_num_threads(threads)
                 times.append(seconds(call))
-            ours.append(run_fovea(args.fovea, name))
+            ours.append(run_fovea(args.fovea, name, args.level, args.threads))
         best = min(statistics.median(times) for times in theirs.values())
         own = statistics.median(ours)
         show(bench=name, torch=torch.__version__, torch_seconds=best, fovea_seconds=own,

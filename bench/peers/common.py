@@ -18,8 +18,8 @@ def keep_memory():
     os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
 
 
-def arguments(about, threads=False, only=False):
-    """Common options; --threads and --only on request."""
+def arguments(about, threads=False, only=False, level=False):
+    """Common options; --threads, --only and --level on request."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--fovea", metavar="PROGRAM", help="run this program too and print the ratio")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each candidate [7]")
@@ -27,6 +27,8 @@ def arguments(about, threads=False, only=False):
         parser.add_argument("--threads", type=int, help="number of threads [one and all CPUs]")
     if only:
         parser.add_argument("--only", metavar="NAME", help="run only the row of this name")
+    if level:
+        parser.add_argument("--level", default="auto", help="kernel level of the program [auto]")
     return parser.parse_args()
 
 

@@ -182,6 +182,24 @@ V_INLINE void bf16_pack_rows(const void *b, const bool half, int64_t b_row, cons
     }
 }
 
+/* Column-major bf16 B whose pairs are aligned words: transposes them from where they are. */
+static void bf16_pack_aligned_columns(const uint32_t *b, int64_t b_col, const bf16_item *item)
+{
+    for (int64_t col = 0; col < item->cols; col += BF16_TILE_COLS) {
+        const int64_t cols = bf16_min(BF16_TILE_COLS, item->cols - col);
+        uint32_t *panel = item->b_block + col * item->depth;
+        for (int64_t pair = 0; pair < item->pairs; pair += FV_LANES) {
+            const uint32_t *from = b + col * b_col + pair;
+            const int64_t pairs = bf16_min(FV_LANES, item->pairs - pair);
+            if (pair + FV_LANES < item->pairs)
+                for (int64_t i = 0; i < cols; i++)
+                    fv_prefetch_l1(from + i * b_col + FV_LANES);
+            fv_gemm_pack_b(pairs, cols, (const float *)(const void *)from, 1, b_col, BF16_TILE_COLS,
+                           (float *)(void *)(panel + pair * BF16_TILE_COLS));
+        }
+    }
+}
+
 /* Column-major B: packs sixteen pairs of each column of a panel, then transposes them. */
 V_INLINE void bf16_pack_columns(const void *b, const bool half, int64_t b_col,
                                 const bf16_item *item)
@@ -231,6 +249,9 @@ static void bf16_pack_b(const bf16_job *j, const bf16_item *item)
         bf16_pack_rows(b, true, g->b_row, item);
     else if (g->b_col == 1)
         bf16_pack_rows(b, false, g->b_row, item);
+    else if (g->b_row == 1 && j->b_half && g->b_col % 2 == 0 && item->numbers % 2 == 0 &&
+             (uintptr_t)b % sizeof(uint32_t) == 0)
+        bf16_pack_aligned_columns(b, g->b_col / 2, item);
     else if (g->b_row == 1 && j->b_half)
         bf16_pack_columns(b, true, g->b_col, item);
     else if (g->b_row == 1)
@@ -338,7 +359,8 @@ static void bf16_store_half(const bf16_job *j, int64_t row, int64_t col, float *
                         g->residual_row, more, rows, cols);
         f.residual = more;
     }
-    fv_gemm_apply_epilogue(&f, sums, BF16_TILE_COLS, sums, BF16_TILE_COLS, rows, cols);
+    if (f.act || f.bias || f.residual || f.aux)
+        fv_gemm_apply_epilogue(&f, sums, BF16_TILE_COLS, sums, BF16_TILE_COLS, rows, cols);
     const int64_t at = row * g->c_row + col;
     bf16_narrow_rows(sums, (uint16_t *)j->c + at, g->c_row, rows, cols);
     if (has_aux) bf16_narrow_rows(aux, (uint16_t *)j->aux + at, g->c_row, rows, cols);
