@@ -1,5 +1,8 @@
 #include "support/attention.h"
 
+#include "base/cpu.h"
+#include "kernels/register.h"
+
 static fv_simd level;             /* of the kernels that are tested */
 static fv_dtype storage = FV_F32; /* of q, k, v, o */
 
@@ -459,6 +462,30 @@ void attn_every_level(void (*fn)(void))
     vec_free_all();
 }
 
+bool attn_choose_tiles(void)
+{
+#if defined(__x86_64__)
+    fv_cpu cpu;
+    fv_cpu_detect(&cpu);
+    if (fv_cpu_best(&cpu) < FV_SIMD_AVX512 || !cpu.avx512_bf16) return false;
+    kernel_level(FV_SIMD_AVX512);
+    fv_simd_attention_emulated_register_avx512(&setup.table);
+    return true;
+#else
+    return false;
+#endif
+}
+
+void attn_on_tiles(void (*fn)(void))
+{
+    const fv_dtype before = storage;
+    storage = FV_BF16;
+    problem_numbers(1);
+    if (attn_choose_tiles()) fn();
+    vec_free_all();
+    storage = before;
+}
+
 void attn_every_storage(void (*fn)(void))
 {
     static const fv_dtype types[] = {FV_F32, FV_BF16, FV_F16};
@@ -467,6 +494,7 @@ void attn_every_storage(void (*fn)(void))
         attn_every_level(fn);
     }
     storage = FV_F32;
+    attn_on_tiles(fn);
 }
 
 vec vec_part(vec x, int64_t from, int64_t n)
