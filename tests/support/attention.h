@@ -74,6 +74,10 @@ void attn_on_tiles(void (*fn)(void));
 /* Chooses those kernels; false if the CPU cannot run them. */
 bool attn_choose_tiles(void);
 
+/* On tiles the factors P and dS of the gradients are rounded to bf16: an element may be off by 2^-8
+ * of the sum of the sizes of its terms, besides the bound. */
+bool attn_rounds_gradients(fv_dtype dtype);
+
 /* The AVX-512 level has two ways to multiply bf16; with bf16 dot products the weights are rounded
  * too. */
 bool attn_by_pairs(fv_dtype dtype);

@@ -3,9 +3,13 @@
 
 #if FV_SIMD_LEVEL == 3
 
-#include "kernels/simd/attention_tiles.h"
+#include "kernels/simd/attention_tiles_grad.h"
 #include "kernels/simd/register.h"
 
-void fv_simd_attention_amx_register(fv_kernel_table *t) { tiles_register(t); }
+void fv_simd_attention_amx_register(fv_kernel_table *t)
+{
+    tiles_register(t);
+    tiles_grad_register(t);
+}
 
 #endif

@@ -76,6 +76,11 @@ void fv_attn_bf16_scores(const void *x, int64_t x_row, int rows, const void *pan
 void fv_attn_bf16_dots(const void *x, int64_t x_row, const void *y, int64_t y_row, int64_t rows,
                        int64_t width, float *out);
 
+/* The same in the order of AMX tiles: for each 32 terms, the sum of the even ones and that of the
+ * odd ones are added to the sum so far. */
+void fv_attn_bf16_step_dots(const void *x, int64_t x_row, const void *y, int64_t y_row,
+                            int64_t rows, int64_t width, float *out);
+
 /*
  * Converts rows to floats, deinterleaved: [ceil(width/32)][even 16, odd 16], zeros past the last
  * element. The two elements of a word are separated by one operation each, and sums over rows do

@@ -5,9 +5,14 @@
 
 #define TILE_EMULATED
 
-#include "kernels/simd/attention_tiles.h"
+#include "kernels/simd/attention_tiles_grad.h"
 #include "kernels/simd/register.h"
 
-void fv_simd_attention_emulated_register(fv_kernel_table *t) { tiles_register(t); }
+void fv_simd_attention_emulated_register(fv_kernel_table *t)
+{
+    tiles_register(t);
+    t->level = FV_SIMD_AMX;
+    tiles_grad_register(t);
+}
 
 #endif
