@@ -10,6 +10,7 @@
  *     dK^T += Q^T dS                A: likewise of Q             B: likewise of dS
  *
  * The words of Q^T and dO^T serve every key block and are made once, when the queries are prepared.
+ * S and dP of a row tile are computed while P and dS of the one before are formed.
  *
  * Rounding: P and dS are rounded to bf16 before they are multiplied, which the other levels do not
  * do. With z_ij the gradient of q_i . k_j, before they are stored the gradients are off by up to
@@ -22,7 +23,7 @@
 #define FV_KERNELS_SIMD_ATTENTION_TILES_GRAD_H
 
 #include "base/checked_math.h"
-#include "kernels/simd/attention_tiles_plan.h"
+#include "kernels/simd/attention_tiles_form.h"
 
 /* ---- products --------------------------------------------------------------------- */
 
@@ -86,99 +87,6 @@ static void tiles_prepare(const void *arg, int64_t begin, int64_t end, int threa
             fv_attn_store_rows(a, dq, grad[FV_ATTN_GRAD_Q], lq, b, h, first, count, a->d);
         atomic_store_explicit(job->base.tickets + item, (int)seen.begin, memory_order_relaxed);
     }
-}
-
-/* ---- weights and their gradients --------------------------------------------------- */
-
-/* Two vectors as sixteen words of two bf16. */
-static inline __m512i tiles_interleave(__m512i halves)
-{
-    const __m512i in_order =
-        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
-                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return _mm512_permutexvar_epi16(in_order, halves);
-}
-
-/* Rounds P and dS of 32 rows from row r on, into the layouts of the products. */
-static void tiles_round_weights(const tiles_plan *plan, const tiles_workspace *w, int64_t r,
-                                int64_t cols)
-{
-    const int64_t stride = plan->score_row;
-    for (int64_t i = 0; i < TILES_ROWS; i += 2) {
-        const float *p = w->p + i * stride, *ds = w->ds + i * stride;
-        uint32_t *p_pairs = w->p_pairs + (r + i) / 2 * plan->keys;
-        uint32_t *ds_pairs = w->ds_pairs + (r + i) / 2 * plan->keys;
-        uint32_t *row = w->ds_rows + (r + i) * plan->ds_row;
-        for (int64_t c = 0; c < cols; c += FV_LANES) {
-            const vf p0 = v_load(p + c, FV_LANES), p1 = v_load(p + stride + c, FV_LANES);
-            const vf d0 = v_load(ds + c, FV_LANES), d1 = v_load(ds + stride + c, FV_LANES);
-            const __m512i weights = (__m512i)_mm512_cvtne2ps_pbh(p1, p0);
-            const __m512i grads = (__m512i)_mm512_cvtne2ps_pbh(d1, d0);
-            _mm512_storeu_si512(p_pairs + c, tiles_interleave(weights));
-            _mm512_storeu_si512(ds_pairs + c, tiles_interleave(grads));
-            _mm256_storeu_si256((__m256i *)(void *)(row + c / 2), _mm512_castsi512_si256(grads));
-            _mm256_storeu_si256((__m256i *)(void *)(row + plan->ds_row + c / 2),
-                                _mm512_extracti64x4_epi64(grads, 1));
-        }
-    }
-}
-
-/* C = rows of x times keys [begin, end) of packed panels, into `to`. */
-static void tiles_products(tiles_state *s, const tiles_plan *plan, const uint32_t *x, int64_t words,
-                           int64_t rows, const uint32_t *panels, fv_attn_interval keys, float *to)
-{
-    for (int64_t key = keys.begin; key < keys.end; key += TILES_ROWS) {
-        const int64_t inside = key % FV_ATTN_PANEL;
-        const tiles_product p = {.a = x,
-                                 .a_row = words + FV_LANES,
-                                 .a_step = TILES_STEP,
-                                 .b = panels + (key - inside) * words + inside,
-                                 .b_row = FV_ATTN_PANEL,
-                                 .b_step = TILES_STEP * FV_ATTN_PANEL,
-                                 .c = to + key,
-                                 .c_row = plan->score_row,
-                                 .steps = words / TILES_STEP,
-                                 .two_rows = rows > TILE_ROWS,
-                                 .two_cols = true};
-        tiles_queue(s, &p);
-    }
-}
-
-static void tiles_clear(float *x, int64_t stride, int64_t rows, int64_t begin, int64_t end)
-{
-    for (int64_t i = 0; i < rows && begin < end; i++)
-        memset(x + i * stride + begin, 0, (size_t)(end - begin) * sizeof *x);
-}
-
-/* P and dS of up to 32 rows from row r on over all keys of the block, 0 where hidden and past the
- * last row. */
-static void tiles_form(const tiles_job *job, const tiles_workspace *w, const key_block *keys,
-                       const query_block *block, int64_t r)
-{
-    const tiles_plan *plan = &job->plan;
-    const int64_t stride = plan->score_row, rows = fv_attn_min(TILES_ROWS, block->rows - r);
-    const int64_t cols = fv_attn_round(keys->count, TILES_ROWS);
-    const fv_attn_interval seen = block->visible[r / TILES_ROWS].interval;
-    float *p = w->p, *ds = w->ds;
-    tiles_products(w->state, plan, w->q + r * (plan->q_words + FV_LANES), plan->q_words, rows,
-                   w->k_panels, seen, p);
-    if (job->base.has_value_grad)
-        tiles_products(w->state, plan, w->g + r * (plan->g_words + FV_LANES), plan->g_words, rows,
-                       w->v_panels, seen, ds);
-    tiles_flush(w->state);
-    if (!job->base.has_value_grad) tiles_clear(ds, stride, rows, seen.begin, seen.end);
-    if (job->base.deferred_scale == 1)
-        for (int64_t i = 0; i < rows; i++)
-            fv_attn_scale_row(p + i * stride + seen.begin, seen.end - seen.begin,
-                              job->base.base.factor);
-    fv_attn_form_weights(&job->base, &w->rows, keys, block, r, (int)rows, seen, p + seen.begin,
-                         ds + seen.begin, stride);
-    for (int pass = 0; pass < 2; pass++, p = ds) {
-        tiles_clear(p, stride, rows, 0, seen.begin);
-        tiles_clear(p, stride, rows, seen.end, cols);
-        tiles_clear(p + rows * stride, stride, TILES_ROWS - rows, 0, cols);
-    }
-    tiles_round_weights(plan, w, r, cols);
 }
 
 /* ---- gradients -------------------------------------------------------------------- */
@@ -344,8 +252,7 @@ static void tiles_process_queries(const tiles_job *job, const tiles_workspace *w
     if (any) {
         const fv_attn_interval rows = tiles_rows_seeing(&block);
         tiles_load_rows(job, w, keys, &block);
-        for (int64_t r = rows.begin; r < rows.end; r += TILES_ROWS)
-            tiles_form(job, w, keys, &block, r);
+        tiles_form_rows(job, w, keys, &block, rows);
     }
     void *grad_q = job->base.base.grad[FV_ATTN_GRAD_Q];
     if (grad_q) {

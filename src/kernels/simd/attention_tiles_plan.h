@@ -32,7 +32,7 @@ typedef struct tiles_plan {
 typedef struct tiles_workspace {
     uint32_t *k_panels, *v_panels, *k_pairs; /* of the key block */
     float *dk, *dv;                          /* [d][keys], [d_v][keys] */
-    float *p, *ds;                           /* [32][score_row]: S, then P; dP, then dS */
+    float *p, *ds;                           /* two of [32][score_row]: S, then P; dP, then dS */
     uint32_t *ds_rows;                       /* [queries][ds_row]: dS as rows of bf16 */
     uint32_t *p_pairs, *ds_pairs;            /* [queries/2][keys]: words of two rows */
     uint32_t *q, *g;                         /* [queries] rows of q and dO */
@@ -70,8 +70,8 @@ static tiles_plan tiles_plan_of(const fv_attn *a)
     p.k_pairs = at, at += keys / 2 * (size_t)p.d;
     p.dk = at, at += keys * (size_t)p.d;
     p.dv = at, at += keys * (size_t)p.d_v;
-    p.p = at, at += TILES_ROWS * (size_t)p.score_row;
-    p.ds = at, at += TILES_ROWS * (size_t)p.score_row;
+    p.p = at, at += 2 * TILES_ROWS * (size_t)p.score_row;
+    p.ds = at, at += 2 * TILES_ROWS * (size_t)p.score_row;
     p.ds_rows = at, at += queries * (size_t)p.ds_row;
     p.p_pairs = at, at += queries / 2 * keys;
     p.ds_pairs = at, at += queries / 2 * keys;
