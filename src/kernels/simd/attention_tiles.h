@@ -63,6 +63,10 @@ typedef struct tiles_state {
     int64_t step;         /* ... the first of them from this step on, */
     int64_t steps;        /* ... this many steps in all */
     tiles_product queue[TILES_QUEUE];
+    /* Products that are not due yet, for the backward. */
+    int64_t later_first, later_count;
+    tiles_product later[TILES_QUEUE];
+    int64_t buffer; /* 0 or 1: which of two buffers is next, for the backward */
 } tiles_state;
 
 _Static_assert((int)TILES_ROWS <= (int)FV_ATTN_MAX_TILE_ROWS, "a row tile must fit its buffers");
@@ -78,6 +82,7 @@ static void tiles_begin(void *state)
         config.row_bytes[t] = TILE_ROW_BYTES;
     }
     s->first = s->count = s->step = s->steps = 0;
+    s->later_first = s->later_count = s->buffer = 0;
     tile_begin(&s->tiles);
     tile_configure(&s->tiles, &config);
 }

@@ -9,6 +9,28 @@
 
 #include "kernels/simd/attention_tiles_plan.h"
 
+/* Queues a share of the products that wait: 1 / parts. */
+static void tiles_resume(tiles_state *s, int64_t parts)
+{
+    const int64_t left = s->later_count - s->later_first;
+    for (int64_t i = 0; i < (left + parts - 1) / parts; i++)
+        tiles_queue(s, &s->later[s->later_first++]);
+    if (s->later_first == s->later_count) s->later_first = s->later_count = 0;
+}
+
+static void tiles_finish(tiles_state *s)
+{
+    tiles_resume(s, 1);
+    tiles_flush(s);
+}
+
+/* A product that is not due before tiles_finish. Those that wait keep their order. */
+static void tiles_defer(tiles_state *s, const tiles_product *p)
+{
+    if (s->later_count == TILES_QUEUE) tiles_finish(s);
+    s->later[s->later_count++] = *p;
+}
+
 /* Two vectors as sixteen words of two bf16. */
 static inline __m512i tiles_interleave(__m512i halves)
 {
@@ -194,8 +216,8 @@ static void tiles_form(const tiles_job *job, const tiles_workspace *w, const key
     }
 }
 
-/* P and dS of the row tiles that see a key: while those of one are formed, the products of the next
- * run. */
+/* P and dS of the row tiles that see a key: while those of one are formed, S and dP of the next are
+ * computed, and a share of the products that wait. */
 static void tiles_form_rows(const tiles_job *job, const tiles_workspace *w, const key_block *keys,
                             const query_block *block, fv_attn_interval rows)
 {
@@ -208,6 +230,7 @@ static void tiles_form_rows(const tiles_job *job, const tiles_workspace *w, cons
             next = tiles_rows_at(job, w, block, r + TILES_ROWS);
             tiles_score(job, w, &next);
         }
+        tiles_resume(w->state, (rows.end - r + TILES_ROWS - 1) / TILES_ROWS);
         tiles_form(job, w, keys, block, &x);
     }
 }

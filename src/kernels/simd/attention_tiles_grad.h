@@ -10,7 +10,8 @@
  *     dK^T += Q^T dS                A: likewise of Q             B: likewise of dS
  *
  * The words of Q^T and dO^T serve every key block and are made once, when the queries are prepared.
- * S and dP of a row tile are computed while P and dS of the one before are formed.
+ * While P and dS of a row tile are formed, S and dP of the next one are computed, and a part of dV
+ * and dK of the query block before.
  *
  * Rounding: P and dS are rounded to bf16 before they are multiplied, which the other levels do not
  * do. With z_ij the gradient of q_i . k_j, before they are stored the gradients are off by up to
@@ -27,8 +28,10 @@
 
 /* ---- products --------------------------------------------------------------------- */
 
-/* C += A B for any number of rows and columns of whole tiles; p describes the first one. */
-static void tiles_multiply_all(tiles_state *s, tiles_product p, int64_t rows, int64_t cols)
+/* C += A B for any number of rows and columns of whole tiles; p describes the first one. Runs at
+ * once, or, if `defer`, until tiles_finish. */
+static void tiles_multiply_all(tiles_state *s, tiles_product p, int64_t rows, int64_t cols,
+                               bool defer)
 {
     const tiles_product first = p;
     for (int64_t r = 0; r < rows; r += TILES_ROWS)
@@ -38,17 +41,17 @@ static void tiles_multiply_all(tiles_state *s, tiles_product p, int64_t rows, in
             p.c = first.c + r * p.c_row + c;
             p.two_rows = rows - r > TILE_ROWS;
             p.two_cols = cols - c > TILE_ROWS;
-            tiles_queue(s, &p);
+            (defer ? tiles_defer : tiles_queue)(s, &p);
         }
-    tiles_flush(s);
+    if (!defer) tiles_flush(s);
 }
 
 /* ---- queries ---------------------------------------------------------------------- */
 
 /* Words of two rows, [rows/32][width][16], with 0 in place of NaN and infinity and past the last
  * row. Returns whether all are finite. */
-static bool tiles_turn(const uint16_t *x, int64_t row, int64_t rows, int64_t width, uint32_t *pairs,
-                       uint32_t *to)
+static bool tiles_transpose(const uint16_t *x, int64_t row, int64_t rows, int64_t width,
+                            uint32_t *pairs, uint32_t *to)
 {
     const int64_t stride = fv_attn_round(width, TILE_ROWS);
     bool finite = true;
@@ -76,10 +79,11 @@ static void tiles_prepare(const void *arg, int64_t begin, int64_t end, int threa
         const fv_attn_layout *dl = fv_attn_layout_do(a), *lq = fv_attn_layout_dq(a);
         const uint16_t *g = fv_attn_out(a, grad[FV_ATTN_GRAD_O], dl, b, h, first);
         fv_attn_prepare_queries(&job->base, b, h, first, count);
-        job->finite_q[item] = tiles_turn(q, a->q.row, count, a->d, w.turn,
-                                         job->turned_q + item * p->queries / 2 * p->d);
-        job->finite_g[item] = !g || tiles_turn(g, dl->row, count, a->d_v, w.turn,
-                                               job->turned_g + item * p->queries / 2 * p->d_v);
+        job->finite_q[item] = tiles_transpose(q, a->q.row, count, a->d, w.staging,
+                                              job->transposed_q + item * p->queries / 2 * p->d);
+        job->finite_g[item] =
+            !g || tiles_transpose(g, dl->row, count, a->d_v, w.staging,
+                                  job->transposed_g + item * p->queries / 2 * p->d_v);
         const fv_attn_interval seen = fv_attn_visible_key_blocks(&job->base, b, first, count);
         const fv_attn_rows dq = {job->dq + item * p->queries * p->d, p->d};
         memset(dq.at, 0, (size_t)(count * p->d) * sizeof *dq.at);
@@ -100,9 +104,11 @@ static void tiles_add_row(float factor, const uint16_t *x, int64_t width, float 
 }
 
 /* Rows of q or dO times P or dS, as words of two rows, into dK or dV. */
-static void tiles_fix_keys(const tiles_plan *plan, const uint32_t *pairs, fv_attn_interval rows,
-                           const uint16_t *x, int64_t row, int64_t keys, int64_t width, float *to)
+static void tiles_fix_keys(const tiles_plan *plan, tiles_state *s, const uint32_t *pairs,
+                           fv_attn_interval rows, const uint16_t *x, int64_t row, int64_t keys,
+                           int64_t width, float *to)
 {
+    tiles_finish(s);
     for (int64_t i = rows.begin; i < rows.end; i++)
         for (int64_t j = 0; j < keys; j++) {
             const uint32_t pair = pairs[i / 2 * plan->keys + j];
@@ -124,13 +130,13 @@ static fv_attn_interval tiles_rows_seeing(const query_block *block)
     return rows;
 }
 
-/* dK or dV += x^T weights; turned: the words of x, pairs: those of the weights. */
+/* dK or dV += x^T weights; transposed: the words of x, pairs: those of the weights. */
 static void tiles_add_to_keys(const tiles_job *job, const tiles_workspace *w, const key_block *keys,
-                              fv_attn_interval rows, const uint32_t *turned, const uint32_t *pairs,
-                              int64_t width, float *to)
+                              fv_attn_interval rows, const uint32_t *transposed,
+                              const uint32_t *pairs, int64_t width, float *to)
 {
     const int64_t stride = job->plan.keys, first = rows.begin / TILES_ROWS;
-    const tiles_product p = {.a = turned + first * width * TILES_STEP,
+    const tiles_product p = {.a = transposed + first * width * TILES_STEP,
                              .a_row = TILES_STEP,
                              .a_step = width * TILES_STEP,
                              .b = pairs + rows.begin / 2 * stride,
@@ -140,7 +146,7 @@ static void tiles_add_to_keys(const tiles_job *job, const tiles_workspace *w, co
                              .c_row = stride,
                              .steps = (rows.end + TILES_ROWS - 1) / TILES_ROWS - first,
                              .add = true};
-    tiles_multiply_all(w->state, p, width, fv_attn_round(keys->count, TILES_ROWS));
+    tiles_multiply_all(w->state, p, width, fv_attn_round(keys->count, TILES_ROWS), true);
 }
 
 static void tiles_add_to_queries(const tiles_job *job, const tiles_workspace *w,
@@ -161,7 +167,7 @@ static void tiles_add_to_queries(const tiles_job *job, const tiles_workspace *w,
                                  .c_row = plan->d,
                                  .steps = (seen.end - seen.begin) / TILES_ROWS,
                                  .add = true};
-        tiles_multiply_all(w->state, p, fv_attn_min(TILES_ROWS, block->rows - r), plan->d);
+        tiles_multiply_all(w->state, p, fv_attn_min(TILES_ROWS, block->rows - r), plan->d, false);
     }
     if (keys->finite) return;
     const uint16_t *k =
@@ -222,19 +228,30 @@ static void tiles_add_key_grads(const tiles_job *job, const tiles_workspace *w,
     const uint16_t *g = fv_attn_out(a, grad[FV_ATTN_GRAD_O], dl, keys->b, block->h, block->first);
     const fv_attn_interval rows = tiles_rows_seeing(block);
     if (grad[FV_ATTN_GRAD_V] && g) {
-        tiles_add_to_keys(job, w, keys, rows, job->turned_g + item * p->queries / 2 * p->d_v,
+        tiles_add_to_keys(job, w, keys, rows, job->transposed_g + item * p->queries / 2 * p->d_v,
                           w->p_pairs, p->d_v, w->dv);
         if (!job->finite_g[item])
-            tiles_fix_keys(p, w->p_pairs, rows, g, dl->row, keys->count, a->d_v, w->dv);
+            tiles_fix_keys(p, w->state, w->p_pairs, rows, g, dl->row, keys->count, a->d_v, w->dv);
     }
     if (!grad[FV_ATTN_GRAD_K]) return;
-    tiles_add_to_keys(job, w, keys, rows, job->turned_q + item * p->queries / 2 * p->d, w->ds_pairs,
-                      p->d, w->dk);
+    tiles_add_to_keys(job, w, keys, rows, job->transposed_q + item * p->queries / 2 * p->d,
+                      w->ds_pairs, p->d, w->dk);
     if (!job->finite_q[item])
-        tiles_fix_keys(p, w->ds_pairs, rows, q, a->q.row, keys->count, a->d, w->dk);
+        tiles_fix_keys(p, w->state, w->ds_pairs, rows, q, a->q.row, keys->count, a->d, w->dk);
 }
 
-static void tiles_process_queries(const tiles_job *job, const tiles_workspace *w,
+/* The workspace with the pairs in the buffer that no waiting product reads. */
+static tiles_workspace tiles_next_buffer(const tiles_job *job, const tiles_workspace *w)
+{
+    tiles_state *s = w->state;
+    tiles_workspace own = *w;
+    own.p_pairs += s->buffer * job->plan.queries / 2 * job->plan.keys;
+    own.ds_pairs += s->buffer * job->plan.queries / 2 * job->plan.keys;
+    s->buffer = 1 - s->buffer;
+    return own;
+}
+
+static void tiles_process_queries(const tiles_job *job, const tiles_workspace *all,
                                   const key_block *keys, int64_t h, int64_t index)
 {
     const fv_attn *a = job->base.base.a;
@@ -248,7 +265,8 @@ static void tiles_process_queries(const tiles_job *job, const tiles_workspace *w
     const fv_attn_interval seen =
         fv_attn_visible_key_blocks(&job->base, keys->b, first, block.rows);
     if (keys->number < seen.begin || keys->number >= seen.end) return;
-    const bool any = tiles_find_visible(job, w, keys, &block);
+    const bool any = tiles_find_visible(job, all, keys, &block);
+    const tiles_workspace own = any ? tiles_next_buffer(job, all) : *all, *w = &own;
     if (any) {
         const fv_attn_interval rows = tiles_rows_seeing(&block);
         tiles_load_rows(job, w, keys, &block);
@@ -272,11 +290,11 @@ static void tiles_process_queries(const tiles_job *job, const tiles_workspace *w
 static void tiles_store_keys(const tiles_job *job, const tiles_workspace *w, const float *grad,
                              int64_t rows, int64_t width, uint16_t *to, int64_t row)
 {
-    float *turned = (float *)(void *)w->turn;
+    float *rows_of = (float *)(void *)w->staging;
     for (int64_t c = 0; to && c < width; c += FV_LANES) {
         fv_gemm_pack_b(rows, FV_LANES, grad + c * job->plan.keys, 1, job->plan.keys, FV_LANES,
-                       turned);
-        fv_attn_narrow(FV_BF16, turned, FV_LANES, rows, fv_attn_min(FV_LANES, width - c), NULL,
+                       rows_of);
+        fv_attn_narrow(FV_BF16, rows_of, FV_LANES, rows, fv_attn_min(FV_LANES, width - c), NULL,
                        to + c, row);
     }
 }
@@ -306,6 +324,7 @@ static void tiles_process_keys(const tiles_job *job, const tiles_workspace *w, i
     for (int64_t h = keys.h * group; h < (keys.h + 1) * group; h++)
         for (int64_t index = p->query_blocks - 1; index >= 0; index--)
             tiles_process_queries(job, w, &keys, h, index);
+    tiles_finish(w->state);
     tiles_store_keys(job, w, w->dk, all, a->d,
                      fv_attn_out(a, grad[FV_ATTN_GRAD_K], lk, keys.b, keys.h, keys.first), lk->row);
     tiles_store_keys(job, w, w->dv, all, a->d_v,
@@ -344,8 +363,8 @@ static void tiles_backward_run(const fv_exec *exec, void *const *ptr, const fv_a
     job.base.threads = shared + p->shared_floats;
     job.finite_q = (uint8_t *)(shared + p->flags);
     job.finite_g = job.finite_q + blocks;
-    job.turned_q = (uint32_t *)(void *)(shared + p->turned_q);
-    job.turned_g = (uint32_t *)(void *)(shared + p->turned_g);
+    job.transposed_q = (uint32_t *)(void *)(shared + p->transposed_q);
+    job.transposed_g = (uint32_t *)(void *)(shared + p->transposed_g);
     job.dq = shared + p->dq;
     fv_exec_rows(exec, blocks, p->queries * (a->d + a->d_v), tiles_prepare, &job);
     fv_exec_rows(exec, backward_items_of(&job.base.order), p->keys * a->n_q * (a->d + a->d_v),

@@ -22,10 +22,10 @@ typedef struct tiles_plan {
     int64_t d, d_v;            /* in whole tiles */
     int64_t q_words, g_words;  /* per row of q and dO in whole steps */
     int64_t score_row, ds_row; /* strides, in floats and words */
-    size_t k_panels, v_panels, k_pairs, dk, dv, p, ds, ds_rows, p_pairs, ds_pairs, q, g, turn, keep,
-        cap_grad, records, state;
+    size_t k_panels, v_panels, k_pairs, dk, dv, p, ds, ds_rows, p_pairs, ds_pairs, q, g, staging,
+        keep, cap_grad, records, state;
     size_t thread_floats;
-    size_t delta, shift, tickets, flags, turned_q, turned_g, dq, shared_floats;
+    size_t delta, shift, tickets, flags, transposed_q, transposed_g, dq, shared_floats;
 } tiles_plan;
 
 /* Memory of a thread. */
@@ -34,9 +34,9 @@ typedef struct tiles_workspace {
     float *dk, *dv;                          /* [d][keys], [d_v][keys] */
     float *p, *ds;                           /* two of [32][score_row]: S, then P; dP, then dS */
     uint32_t *ds_rows;                       /* [queries][ds_row]: dS as rows of bf16 */
-    uint32_t *p_pairs, *ds_pairs;            /* [queries/2][keys]: words of two rows */
+    uint32_t *p_pairs, *ds_pairs;            /* two of [queries/2][keys]: words of two rows */
     uint32_t *q, *g;                         /* [queries] rows of q and dO */
-    uint32_t *turn;
+    uint32_t *staging;
     void *state;
     workspace rows; /* for fv_attn_form_weights */
 } tiles_workspace;
@@ -45,9 +45,9 @@ typedef struct tiles_workspace {
 typedef struct tiles_job {
     backward_job base;
     tiles_plan plan;
-    uint8_t *finite_q, *finite_g;  /* [batch][heads][query_blocks] */
-    uint32_t *turned_q, *turned_g; /* likewise [queries/32][d][16]: words of two rows */
-    float *dq;                     /* likewise [queries][d] */
+    uint8_t *finite_q, *finite_g;          /* [batch][heads][query_blocks] */
+    uint32_t *transposed_q, *transposed_g; /* likewise [queries/32][d][16]: words of two rows */
+    float *dq;                             /* likewise [queries][d] */
 } tiles_job;
 
 static tiles_plan tiles_plan_of(const fv_attn *a)
@@ -73,12 +73,12 @@ static tiles_plan tiles_plan_of(const fv_attn *a)
     p.p = at, at += 2 * TILES_ROWS * (size_t)p.score_row;
     p.ds = at, at += 2 * TILES_ROWS * (size_t)p.score_row;
     p.ds_rows = at, at += queries * (size_t)p.ds_row;
-    p.p_pairs = at, at += queries / 2 * keys;
-    p.ds_pairs = at, at += queries / 2 * keys;
+    p.p_pairs = at, at += queries * keys;
+    p.ds_pairs = at, at += queries * keys;
     p.q = at, at += queries * (size_t)(p.q_words + FV_LANES);
     p.g = at, at += queries * (size_t)(p.g_words + FV_LANES);
-    /* One step of words to be turned, or the rows of a gradient, sixteen columns at a time. */
-    p.turn = at, at += TILES_STEP * (size_t)fv_attn_max(fv_attn_max(p.d, p.d_v), p.keys);
+    /* One step of words to be transposed, or the rows of a gradient, sixteen columns at a time. */
+    p.staging = at, at += TILES_STEP * (size_t)fv_attn_max(fv_attn_max(p.d, p.d_v), p.keys);
     p.keep = at, at += (size_t)p.score_row;
     p.cap_grad = at, at += (size_t)p.score_row;
     p.records = at, at += fv_attn_lines(queries * sizeof(fv_attn_row) / sizeof(float));
@@ -91,8 +91,8 @@ static tiles_plan tiles_plan_of(const fv_attn *a)
     p.shift = at, at += fv_attn_lines(heads * (size_t)a->n_q);
     p.tickets = at, at += fv_attn_lines(blocks * sizeof(atomic_int) / sizeof(float));
     p.flags = at, at += fv_attn_lines((2 * blocks + 3) / 4);
-    p.turned_q = at, at += blocks * queries / 2 * (size_t)p.d;
-    p.turned_g = at, at += blocks * queries / 2 * (size_t)p.d_v;
+    p.transposed_q = at, at += blocks * queries / 2 * (size_t)p.d;
+    p.transposed_g = at, at += blocks * queries / 2 * (size_t)p.d_v;
     p.dq = at, at += blocks * queries * (size_t)p.d;
     p.shared_floats = at;
     return p;
@@ -115,7 +115,7 @@ static tiles_workspace tiles_workspace_of(const tiles_job *job, int thread)
                              .ds_pairs = words + p->ds_pairs,
                              .q = words + p->q,
                              .g = words + p->g,
-                             .turn = words + p->turn,
+                             .staging = words + p->staging,
                              .state = base + p->state,
                              .rows = {.keep = base + p->keep,
                                       .cap_grad = base + p->cap_grad,
