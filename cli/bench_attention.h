@@ -9,11 +9,12 @@
  *
  * Operations are counted as 4 heads n^2 d forward, 2.5 times that backward, half of both when
  * causal; the share is relative to the multiply-adds this machine can do at the same level, or for
- * bf16 to its bf16 dot products. Decoding is counted in bytes of K and V, its share relative to the
- * memory's read bandwidth. Additive scores are counted in tanh, heads n^2 d of them, half when
- * causal. Recomputed weights are counted as 2 heads n^2 d, and their time is reported as a share of
- * the forward pass's, measured alternately. With a list of blocks only visible pairs count: a share
- * near that of the full lines means that hidden blocks cost nothing.
+ * bf16 to its bf16 dot products (backward: at level amx only). Decoding is counted in bytes of K
+ * and V, its share relative to the memory's read bandwidth. Additive scores are counted in tanh,
+ * heads n^2 d of them, half when causal. Recomputed weights are counted as 2 heads n^2 d, and their
+ * time is reported as a share of the forward pass's, measured alternately. With a list of blocks
+ * only visible pairs count: a share near that of the full lines means that hidden blocks cost
+ * nothing.
  *
  * With --types the three element types are interleaved, and a line reports the time of one as a
  * share of f32's.

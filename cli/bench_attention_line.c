@@ -200,11 +200,13 @@ static void set_rate(bench_line *line, const attention_shape *s, const bench_res
         bench_line_rate(line, BENCH_GFLOPS, flops, got->seconds[0], got->limit);
 }
 
-/* Backward with bf16 inputs multiplies in f32. */
+/* Backward with bf16 inputs multiplies in f32 too, except at level amx. */
 static bench_limit limit_of(const attention_shape *s)
 {
     if (s->pass == ATTENTION_DECODE) return BENCH_READ;
-    return s->dtype == FV_BF16 && s->pass == ATTENTION_FORWARD ? BENCH_DOT_BF16 : BENCH_FMA_F32;
+    const bool bf16 =
+        s->pass == ATTENTION_FORWARD || (s->pass == ATTENTION_BACKWARD && s->level == FV_SIMD_AMX);
+    return s->dtype == FV_BF16 && bf16 ? BENCH_DOT_BF16 : BENCH_FMA_F32;
 }
 
 static bench_line line_of(const attention_shape *s, const bench_request *ask,

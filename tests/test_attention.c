@@ -21,7 +21,11 @@ static void lengths_at_level(void)
         for (int j = 0; j < COUNT; j++)
             one_length(n[i], n[j], 17);
 }
-static void lengths(void) { attn_every_level(lengths_at_level); }
+static void lengths(void)
+{
+    attn_every_level(lengths_at_level);
+    attn_on_tiles(lengths_at_level);
+}
 
 static void widths_at_level(void)
 {
@@ -35,7 +39,11 @@ static void widths_at_level(void)
         vec_free_all();
     }
 }
-static void widths(void) { attn_every_level(widths_at_level); }
+static void widths(void)
+{
+    attn_every_level(widths_at_level);
+    attn_on_tiles(widths_at_level);
+}
 
 static void logit_sizes_at_level(void)
 {
@@ -50,7 +58,11 @@ static void logit_sizes_at_level(void)
         vec_free_all();
     }
 }
-static void logit_sizes(void) { attn_every_level(logit_sizes_at_level); }
+static void logit_sizes(void)
+{
+    attn_every_level(logit_sizes_at_level);
+    attn_on_tiles(logit_sizes_at_level);
+}
 
 static void masked(const char *what, fv_attn a, bool pattern, bool sizes)
 {
@@ -90,7 +102,11 @@ static void masks_at_level(void)
         masked("window to both sides", a, false, false);
     }
 }
-static void masks(void) { attn_every_level(masks_at_level); }
+static void masks(void)
+{
+    attn_every_level(masks_at_level);
+    attn_on_tiles(masks_at_level);
+}
 
 static void added_terms_at_level(void)
 {

@@ -22,7 +22,11 @@ static void sizes_at_level(void)
             check_both("block sizes", &p);
         }
 }
-static void sizes(void) { attn_every_level(sizes_at_level); }
+static void sizes(void)
+{
+    attn_every_level(sizes_at_level);
+    attn_on_tiles(sizes_at_level);
+}
 
 static void together_at_level(void)
 {
@@ -56,7 +60,11 @@ static void together_at_level(void)
     problem_blocks(&p, 1, 64, 0.3);
     check_both("one query", &p);
 }
-static void together(void) { attn_every_level(together_at_level); }
+static void together(void)
+{
+    attn_every_level(together_at_level);
+    attn_on_tiles(together_at_level);
+}
 
 /* The pattern that says the same pair by pair. */
 static problem by_pattern(const problem *p)
@@ -96,7 +104,11 @@ static void pattern_at_level(void)
         vec_free_all();
     }
 }
-static void pattern(void) { attn_every_level(pattern_at_level); }
+static void pattern(void)
+{
+    attn_every_level(pattern_at_level);
+    attn_on_tiles(pattern_at_level);
+}
 
 /* Keys 64 to 128 are hidden from all: what they hold does not matter. Queries 40 to 80 see none. */
 static void hidden_at_level(void)
@@ -128,7 +140,11 @@ static void hidden_at_level(void)
         CHECK(vec_get(p.o, 40 * 16 + c) == 0 && vec_get(p.grad_q, 40 * 16 + c) == 0);
     vec_free_all();
 }
-static void hidden(void) { attn_every_level(hidden_at_level); }
+static void hidden(void)
+{
+    attn_every_level(hidden_at_level);
+    attn_on_tiles(hidden_at_level);
+}
 
 static fv_status status_of(fv_attn *a, const uint8_t *blocks)
 {

@@ -17,6 +17,8 @@ static void for_halves(void (*fn)(void))
         stored = t ? FV_F16 : FV_BF16;
         attn_every_level(fn);
     }
+    stored = FV_BF16;
+    attn_on_tiles(fn);
 }
 
 static vec converted(vec x, fv_dtype to)

@@ -504,6 +504,7 @@ static void levels(void)
                   .avx512dq = true,
                   .avx512bw = true,
                   .avx512vl = true,
+                  .avx512_bf16 = true,
                   .os_ymm = true,
                   .os_zmm = true,
                   .amx_tile = true,
@@ -512,7 +513,8 @@ static void levels(void)
                   .tiles_permitted = true};
     CHECK_EQ(fv_cpu_best(&cpu), FV_SIMD_AMX);
     CHECK_STR(fv_simd_name(FV_SIMD_AMX), "amx");
-    bool *const needed[] = {&cpu.amx_tile, &cpu.amx_bf16, &cpu.os_tiles, &cpu.tiles_permitted};
+    bool *const needed[] = {&cpu.amx_tile, &cpu.amx_bf16, &cpu.avx512_bf16, &cpu.os_tiles,
+                            &cpu.tiles_permitted};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         *needed[i] = false;
         CHECK_EQ(fv_cpu_best(&cpu), FV_SIMD_AVX512);

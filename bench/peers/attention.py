@@ -3,6 +3,7 @@
     python3 bench/peers/attention.py --library build/release/libfovea.so [--json] [--quick]
     python3 bench/peers/attention.py --only fwd,causal,n=512,d=128 --threads 1    # a part of it
     python3 bench/peers/attention.py --fovea build/release/fovea    # with shares of the peak
+    python3 bench/peers/attention.py --bf16 --level amx --threads 16    # bf16 on AMX tiles
 
 All candidates run in this process on the same arrays, alternately; a time is the median over the
 rounds. libfovea.so is called through ctypes on raw pointers. PyTorch is measured with one thread
@@ -31,6 +32,14 @@ import torch.nn.functional as functional  # noqa: E402
 FORWARD, BACKWARD = 0, 1
 TOP_LEFT = 1
 F32, BF16 = 0, 2
+LEVELS = {"auto": 0, "scalar": 1, "avx2": 2, "avx512": 3, "amx": 4}  # fv_simd on x86-64
+
+
+def request_amx():
+    """Asks Linux for the permission to use AMX, as a context with request_amx does."""
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
+    if ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) != 0:
+        sys.exit("level amx: the system does not permit AMX")
 
 
 # ---- Fovea through ctypes ------------------------------------------------------------
@@ -69,8 +78,11 @@ def structure(header, name, kinds):
 
 
 class Fovea:
-    def __init__(self, path, header_path):
+    def __init__(self, path, header_path, level="auto"):
         self.lib = ctypes.CDLL(path)
+        self.level = LEVELS[level]
+        if level == "amx":
+            request_amx()
         with open(header_path, encoding="utf-8") as file:
             header = file.read()
         kinds = {"size_t": ctypes.c_size_t, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64,
@@ -114,6 +126,7 @@ class Fovea:
             setattr(data, name, array.ctypes.data)
         execution = self.Exec()
         execution.pool = self.pool(threads)
+        execution.level = self.level
         need = 0
         for which in (FORWARD, BACKWARD):
             bytes_ = ctypes.c_size_t()
@@ -325,6 +338,8 @@ def main():
                         help="program that measures the peak; prints shares of it")
     parser.add_argument("--bf16", action="store_true",
                         help="bf16 inputs instead of f32, without onnxruntime")
+    parser.add_argument("--level", default="auto", choices=LEVELS,
+                        help="SIMD level of Fovea's kernels [auto]")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.add_argument("--quick", action="store_true", help="N = 512 and 2048 with d = 64")
     parser.add_argument("--only", default="", metavar="WORDS",
@@ -334,7 +349,7 @@ def main():
                         help="take the fastest round of each, for machines that are never quiet")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each candidate [7]")
     options = parser.parse_args()
-    fovea = Fovea(options.library, options.header)
+    fovea = Fovea(options.library, options.header, options.level)
     settings = [options.threads] if options.threads else common.thread_settings()
     first = None
     for backward in (False, True):

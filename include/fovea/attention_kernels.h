@@ -55,7 +55,10 @@
  * q, k, v, o and their gradients may be bf16 or f16; bias, slopes and the log-sum-exp are f32 then.
  * Sums are made in float and a result is rounded once, to nearest even. Where the CPU has bf16 dot
  * products (AVX512_BF16), the forward pass over bf16 rounds the weights too: before it is stored, o
- * is off by up to 2^-8 sum_j p_j |v_j|, and lse is within 3e-6 of its f32 value.
+ * is off by up to 2^-8 sum_j p_j |v_j|, and lse is within 3e-6 of its f32 value. So it is at level
+ * amx, whose backward pass over bf16 also rounds P and the gradients of the scores: before it is
+ * stored, a gradient is off by up to 2^-8 of the sum of the sizes of its terms. Level AUTO is amx
+ * only over bf16, and only if the process may use it (fv_ctx_config.request_amx).
  *
  * Masked positions are skipped, never added as -inf: NaN or infinity in a hidden key or value does
  * not matter. A query that sees no key gives o = 0, lse = -inf and no gradient. Scores are shifted

@@ -222,8 +222,9 @@ typedef enum fv_simd {
     FV_SIMD_SCALAR,
     FV_SIMD_AVX2,   /* x86-64: AVX2 + FMA + F16C */
     FV_SIMD_AVX512, /* x86-64: F, DQ, BW, VL */
-    FV_SIMD_AMX, /* x86-64: AVX-512, and tiles (AMX-BF16) for bf16 products, which have other bits
-                    there; the CPU has this level once the process has permission (request_amx) */
+    FV_SIMD_AMX, /* x86-64: AVX-512, and tiles (AMX-BF16) for products and attention of bf16, which
+                    have other bits there; the CPU has this level once the process has permission
+                    (request_amx) */
     FV_SIMD_NEON = FV_SIMD_AVX2, /* aarch64, where every CPU has it */
 } fv_simd;
 
@@ -244,9 +245,9 @@ typedef struct fv_ctx_config {
     fv_log_level log_level;
     const volatile int *cancel; /* polled between ops; non-zero: they fail with FV_ERR_CANCELLED */
     /* Requests the permission of Linux to use AMX (FV_SIMD_AMX) [false]. The permission holds for
-     * the whole process until it ends: signal frames grow by 8 KiB, and products without a context
-     * use AMX too. If the request fails or the CPU has no AMX, the level is avx512; that is no
-     * error. */
+     * the whole process until it ends: signal frames grow by 8 KiB, and products and attention of
+     * bf16 without a context use AMX too. If the request fails or the CPU has no AMX, the level is
+     * avx512; that is no error. */
     bool request_amx;
 } fv_ctx_config;
 

@@ -116,7 +116,8 @@ fv_simd fv_cpu_best(const fv_cpu *cpu)
     if (!(cpu->avx2 && cpu->fma && cpu->f16c && cpu->os_ymm)) return FV_SIMD_SCALAR;
     if (!(cpu->avx512f && cpu->avx512dq && cpu->avx512bw && cpu->avx512vl && cpu->os_zmm))
         return FV_SIMD_AVX2;
-    const bool tiles = cpu->amx_tile && cpu->amx_bf16 && cpu->os_tiles && cpu->tiles_permitted;
+    const bool tiles =
+        cpu->amx_tile && cpu->amx_bf16 && cpu->avx512_bf16 && cpu->os_tiles && cpu->tiles_permitted;
     return tiles ? FV_SIMD_AMX : FV_SIMD_AVX512;
 }
 

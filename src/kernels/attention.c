@@ -105,7 +105,8 @@ fv_status fv_attn_kernel_scratch(fv_kernel_id kernel, const void *args, int thre
 {
     if (threads < 1 || !bytes) return FV_ERR_ARGUMENT;
     size_t largest = 0;
-    for (int level = FV_SIMD_SCALAR; level <= (int)fv_level_usable(); level++) {
+    const fv_simd best = fv_tiles_usable() ? FV_SIMD_AMX : fv_level_usable();
+    for (int level = FV_SIMD_SCALAR; level <= (int)best; level++) {
         fv_kernel_table table;
         fv_kernel_table_register(&table, (fv_simd)level);
         size_t need = table.scratch[kernel] ? table.scratch[kernel](args, threads) : 0;
@@ -156,10 +157,10 @@ fv_status fv_attn_run(fv_kernel_id kernel, fv_dtype dtype, const void *args,
                       const fv_attn_exec *exec, void *const *ptr, void *scratch,
                       size_t scratch_bytes)
 {
-    const fv_simd best = fv_level_usable();
-    fv_simd level = exec ? exec->level : FV_SIMD_AUTO;
+    const fv_simd level = exec ? exec->level : FV_SIMD_AUTO;
     if (level < FV_SIMD_AUTO || level > FV_SIMD_AMX) return FV_ERR_ARGUMENT;
-    level = fv_vector_level(level);
+    const bool may_use_tiles = level == FV_SIMD_AMX || (level == FV_SIMD_AUTO && dtype == FV_BF16);
+    const fv_simd best = may_use_tiles && fv_tiles_usable() ? FV_SIMD_AMX : fv_level_usable();
     if (level > best) return FV_ERR_UNSUPPORTED;
     fv_exec inner;
     if (!workers_of(exec, &inner)) return FV_ERR_ARGUMENT;

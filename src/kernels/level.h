@@ -44,11 +44,13 @@ static inline bool fv_bf16_usable(void)
     return fv_cpu_has(x86_cpu_AVX512_BF16) && !tiles;
 }
 static inline bool fv_vnni_usable(void) { return fv_cpu_has(x86_cpu_AVX512_VNNI); }
-/* Whether level amx can be used. Asks the operating system, so ask only where tiles would be. */
+/* Whether level amx can be used. It rounds with AVX512_BF16, which every CPU with AMX-BF16 has.
+ * Asks the operating system, so ask only where tiles would be. */
 static inline bool fv_tiles_usable(void)
 {
     return fv_cpu_has(x86_cpu_AMX_TILE) && fv_cpu_has(x86_cpu_AMX_BF16) &&
-           fv_level_usable() == FV_SIMD_AVX512 && fv_cpu_tiles_permitted();
+           fv_cpu_has(x86_cpu_AVX512_BF16) && fv_level_usable() == FV_SIMD_AVX512 &&
+           fv_cpu_tiles_permitted();
 }
 #elif defined(__aarch64__)
 static inline fv_simd fv_level_usable(void) { return FV_SIMD_NEON; }

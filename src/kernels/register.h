@@ -53,5 +53,7 @@ void fv_simd_register_avx512(fv_kernel_table *t);
 void fv_simd_bf16_register_avx512(fv_kernel_table *t); /* for CPUs that have AVX512_BF16 as well */
 void fv_simd_vnni_register_avx512(fv_kernel_table *t); /* ... and AVX512_VNNI */
 void fv_simd_amx_register_avx512(fv_kernel_table *t);  /* level amx, on top of AVX-512 */
+/* In tests: the attention of level amx on emulated tiles, for CPUs with AVX512_BF16. */
+void fv_simd_attention_emulated_register_avx512(fv_kernel_table *t);
 
 #endif

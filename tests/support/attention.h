@@ -65,8 +65,18 @@ bool gradients_agree(problem *p, double *worst);
 
 /* Runs fn at every level this machine has, on floats. */
 void attn_every_level(void (*fn)(void));
-/* The same, then again with attn_sizes and attn_heads describing bf16 and f16 inputs. */
+/* The same, then again with attn_sizes and attn_heads describing bf16 and f16 inputs, and on tiles.
+ */
 void attn_every_storage(void (*fn)(void));
+/* Runs fn with the kernels of level amx on emulated tiles, attn_sizes and attn_heads describing
+ * bf16 inputs. Nothing on CPUs without AVX512_BF16. */
+void attn_on_tiles(void (*fn)(void));
+/* Chooses those kernels; false if the CPU cannot run them. */
+bool attn_choose_tiles(void);
+
+/* On tiles the factors P and dS of the gradients are rounded to bf16: an element may be off by 2^-8
+ * of the sum of the sizes of its terms, besides the bound. */
+bool attn_rounds_gradients(fv_dtype dtype);
 
 /* The AVX-512 level has two ways to multiply bf16; with bf16 dot products the weights are rounded
  * too. */

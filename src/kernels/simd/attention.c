@@ -7,8 +7,9 @@
  * a thread keeps to one head (attention_schedule.h) and packs one head after the other into the
  * same buffer, which stays in its cache.
  *
- * With `bf16` the products are bf16 dot products over words of two bf16: V is packed as well, and
- * weights are rounded before the second product.
+ * With `bf16` the products are of words of two bf16: V is packed as well, and weights are rounded
+ * before the second product. Where they run on AMX tiles, row tiles have 32 rows, and the products
+ * of two row tiles wait for the softmax of a third (attention_tiles.h).
  *
  * Key blocks start at multiples of 512 (256 for wide rows), and the sums of a row run over the keys
  * in order. The division into work items, which depends on the number of threads, therefore does
@@ -30,9 +31,10 @@ typedef struct forward_job {
     forward_plan plan;
     fv_attn_partials partials;
     const fv_attn_bf16_products *bf16; /* or NULL */
-    float deferred_scale;              /* factor applied to the scores inside the softmax */
-    float *panels, *values;            /* [slots] packed heads; values as bf16 pairs */
-    atomic_int *states;                /* [batch][kv_heads][panels] of pack_state */
+    const fv_attn_tiling *tiling;
+    float deferred_scale;   /* factor applied to the scores inside the softmax */
+    float *panels, *values; /* [slots] packed heads; values as bf16 pairs */
+    atomic_int *states;     /* [batch][kv_heads][panels] of pack_state */
     fv_attn_schedule schedule;
     float *threads;
     bool copy_values;
@@ -41,6 +43,7 @@ typedef struct forward_job {
 /* The buffers of a thread. */
 typedef struct workspace {
     float *q, *o, *row_max, *sum, *scores, *weights, *keep, *values, *panels;
+    void *state;                /* of the bf16 products */
     float *query_exp, *key_exp; /* additive scores: exponentials of q and of a key block */
     fv_attn_row *row;
 } workspace;
@@ -154,25 +157,31 @@ static void begin_block(const forward_job *job, const query_block *block, const 
 typedef struct key_block {
     int64_t first;
     const float *panels, *values; /* NULL: not packed yet */
+    const void *stored_values;    /* as the caller has them */
     int64_t stride;               /* row stride of the values */
     bool finite;                  /* all values are finite */
     bool has_exp;                 /* additive scores: every key has an exponential in range */
 } key_block;
 
+/* Queries that are processed together, with the keys of a block that some of them see. */
+typedef struct row_tile {
+    int64_t r; /* first row in the query block */
+    int rows;
+    fv_attn_visible_keys visible;
+    float *scores, *weights;
+} row_tile;
+
 /* Scores of keys [first, first + count) of the block. */
-static void score_tile(const forward_job *job, const workspace *w, const key_block *block,
-                       int64_t r, int rows, int64_t first, int64_t count, float *s)
+static void score_range(const forward_job *job, const workspace *w, const key_block *block,
+                        const row_tile *tile, int64_t first, int64_t count, float *s)
 {
     const fv_attn *a = job->base.a;
-    const int64_t stride = job->plan.q_row;
+    const int64_t stride = job->plan.q_row, r = tile->r;
     const float *q = w->q + r * stride;
-    const int64_t narrow =
-        !job->bf16 && a->score == FV_ATTN_SCORE_DOT ? FV_ATTN_KEY_STEP : FV_LANES;
-    const int64_t cols = fv_attn_round(count, narrow);
+    const bool narrow = !job->bf16 && a->score == FV_ATTN_SCORE_DOT;
+    const int64_t cols = fv_attn_round(count, narrow ? FV_ATTN_KEY_STEP : FV_LANES);
     if (job->bf16) {
-        job->bf16->scores(q, stride, rows, block->panels, a->d, first, cols, s);
-        for (int i = 0; job->deferred_scale == 1 && i < rows; i++)
-            fv_attn_scale_row(s + i * SCORE_ROW, cols, job->base.factor);
+        job->bf16->scores(w->state, q, stride, tile->rows, block->panels, a->d, first, cols, s);
         return;
     }
     const fv_attn_additive_operands operands = {.q = q,
@@ -184,76 +193,111 @@ static void score_tile(const forward_job *job, const workspace *w, const key_blo
                                                 .w = w->row[r].w,
                                                 .width = a->d,
                                                 .missing = !block->has_exp};
-    fv_attn_score_tile(&job->base, &operands, rows, first, cols, s, SCORE_ROW);
+    fv_attn_score_tile(&job->base, &operands, tile->rows, first, cols, s, SCORE_ROW);
+}
+
+/* Key ranges are adjacent in the tile of scores: hidden keys cost nothing, and since ranges start
+ * at multiples of the lanes, they do not affect the sums. */
+static void score_tile(const forward_job *job, const workspace *w, const key_block *block,
+                       const row_tile *tile)
+{
+    const int64_t first = block->first;
+    float *s = tile->scores;
+    for (fv_attn_interval range = {first, first};
+         fv_attn_next_key_range(&tile->visible, first, &range);) {
+        const int64_t count = range.end - range.begin;
+        score_range(job, w, block, tile, range.begin - first, count, s);
+        s += fv_attn_round(count, FV_LANES);
+    }
 }
 
 /* Scores to weights. With a deferred scale the bf16 softmax applies it and rounds the weights. */
-static void softmax_tile(const forward_job *job, const workspace *w, int64_t r, int rows,
+static void softmax_tile(const forward_job *job, const workspace *w, const row_tile *tile,
                          int64_t cols, float *rescale)
 {
-    if (job->deferred_scale != 1)
-        job->bf16->softmax(w->scores, rows, cols, job->deferred_scale, w->row_max + r, w->sum + r,
-                           rescale, w->weights);
-    else
-        fv_attn_softmax(w->scores, SCORE_ROW, rows, cols, w->row_max + r, w->sum + r, rescale);
+    float *row_max = w->row_max + tile->r, *sum = w->sum + tile->r;
+    if (job->deferred_scale != 1) {
+        job->bf16->softmax(w->state, tile->scores, tile->rows, cols, job->deferred_scale, row_max,
+                           sum, rescale, tile->weights);
+        return;
+    }
+    for (int i = 0; i < tile->rows; i += FV_LANES)
+        fv_attn_softmax(tile->scores + i * SCORE_ROW, SCORE_ROW,
+                        (int)fv_attn_min(FV_LANES, tile->rows - i), cols, row_max + i, sum + i,
+                        rescale + i);
 }
 
 /* Adds the values of a key range, whose weights start at column `at`. */
-static void add_values(const forward_job *job, const workspace *w, const key_block *block, int rows,
-                       fv_attn_interval keys, int64_t at, float *o)
+static void add_values(const forward_job *job, const workspace *w, const key_block *block,
+                       const row_tile *tile, fv_attn_interval keys, int64_t at)
 {
     const fv_attn *a = job->base.a;
     const int64_t o_row = job->plan.o_row, count = keys.end - keys.begin;
+    const int64_t first = keys.begin - block->first;
+    float *o = w->o + tile->r * o_row;
     if (job->bf16) {
+        float *weights = tile->weights + at / 2;
         if (job->deferred_scale == 1)
-            fv_attn_narrow(FV_BF16, w->scores + at, SCORE_ROW, rows, fv_attn_round(count, FV_LANES),
-                           NULL, w->weights + at / 2, 2 * FV_ATTN_WEIGHT_ROW);
-        const float *values = block->values + (keys.begin - block->first) / 2 * o_row;
-        job->bf16->add_values(w->weights + at / 2, rows, values, count, a->d_v, !block->finite, o);
+            fv_attn_narrow(FV_BF16, tile->scores + at, SCORE_ROW, tile->rows,
+                           fv_attn_round(count, FV_LANES), NULL, weights, 2 * FV_ATTN_WEIGHT_ROW);
+        const char *raw = block->finite ? NULL : block->stored_values;
+        if (raw) raw += first * a->v.row * (int64_t)sizeof(uint16_t);
+        job->bf16->add_values(w->state, weights, tile->rows, block->values + first / 2 * o_row,
+                              count, a->d_v, raw, a->v.row, o);
         return;
     }
     const fv_tile t = {.k = count,
-                       .a = w->scores + at,
+                       .a = tile->scores + at,
                        .a_row = SCORE_ROW,
                        .a_col = 1,
-                       .b = block->values + (keys.begin - block->first) * block->stride,
+                       .b = block->values + first * block->stride,
                        .b_row = block->stride,
                        .from = o,
                        .from_row = o_row,
                        .c = o,
                        .c_row = o_row};
-    fv_attn_product(&t, rows, a->d_v, !block->finite);
+    fv_attn_product(&t, tile->rows, a->d_v, !block->finite);
 }
 
-/* Processes a row tile with a key block. Key ranges are adjacent in the tile of scores: hidden keys
- * cost nothing, and since ranges start at multiples of the lanes, they do not affect the sums. */
+/* Raw scores to scores, for all key ranges; returns the number of columns. */
+static int64_t finish_scores(const forward_job *job, const workspace *w, const key_block *block,
+                             const row_tile *tile)
+{
+    const int64_t first = block->first;
+    const bool scale = job->bf16 && job->deferred_scale == 1;
+    int64_t cols = 0;
+    for (fv_attn_interval range = {first, first};
+         fv_attn_next_key_range(&tile->visible, first, &range);) {
+        const int64_t count = fv_attn_round(range.end - range.begin, FV_LANES);
+        for (int i = 0; i < tile->rows; i++) {
+            float *s = tile->scores + cols + i * SCORE_ROW;
+            if (scale) fv_attn_scale_row(s, count, job->base.factor);
+            fv_attn_finish_scores(&job->base, w->row + tile->r + i, range.begin, count, s, NULL);
+        }
+        cols += count;
+    }
+    return cols;
+}
+
+/* Processes a row tile with a key block, from its raw scores on. */
 static void process_tile(const forward_job *job, const workspace *w, const key_block *block,
-                         int64_t r, int rows, const fv_attn_visible_keys *visible)
+                         const row_tile *tile)
 {
     const fv_attn *a = job->base.a;
     const int64_t o_row = job->plan.o_row, first = block->first;
+    float rescale[FV_ATTN_MAX_TILE_ROWS];
+    if (job->tiling->ahead && job->deferred_scale == 1) job->bf16->flush(w->state);
+    softmax_tile(job, w, tile, finish_scores(job, w, block, tile), rescale);
+    for (int i = 0; i < tile->rows; i++)
+        if (rescale[i] != 1) fv_attn_scale_row(w->o + (tile->r + i) * o_row, o_row, rescale[i]);
     int64_t cols = 0;
-    for (fv_attn_interval range = {first, first}; fv_attn_next_key_range(visible, first, &range);) {
+    for (fv_attn_interval range = {first, first};
+         fv_attn_next_key_range(&tile->visible, first, &range);) {
         const int64_t count = fv_attn_round(range.end - range.begin, FV_LANES);
-        float *s = w->scores + cols;
-        score_tile(job, w, block, r, rows, range.begin - first, range.end - range.begin, s);
-        for (int i = 0; i < rows; i++)
-            fv_attn_finish_scores(&job->base, w->row + r + i, range.begin, count, s + i * SCORE_ROW,
-                                  NULL);
-        cols += count;
-    }
-    float rescale[FV_LANES];
-    softmax_tile(job, w, r, rows, cols, rescale);
-    for (int i = 0; i < rows; i++)
-        if (rescale[i] != 1) fv_attn_scale_row(w->o + (r + i) * o_row, o_row, rescale[i]);
-    cols = 0;
-    for (fv_attn_interval range = {first, first}; fv_attn_next_key_range(visible, first, &range);) {
-        const int64_t count = fv_attn_round(range.end - range.begin, FV_LANES);
-        float *s = w->scores + cols;
-        for (int i = 0; a->rule.dropout > 0 && i < rows; i++)
-            fv_attn_apply_dropout(&job->base, w->row + r + i, range.begin, count, w->keep,
-                                  s + i * SCORE_ROW);
-        add_values(job, w, block, rows, range, cols, w->o + r * o_row);
+        for (int i = 0; a->rule.dropout > 0 && i < tile->rows; i++)
+            fv_attn_apply_dropout(&job->base, w->row + tile->r + i, range.begin, count, w->keep,
+                                  tile->scores + cols + i * SCORE_ROW);
+        add_values(job, w, block, tile, range, cols);
         cols += count;
     }
 }
@@ -268,6 +312,7 @@ static key_block block_of(const forward_job *job, const workspace *w, const quer
     const void *v = job->base.ptr[FV_ATTN_V];
     key_block block = {
         .first = first, .values = fv_attn_at(a, v, &a->v, b, h, first), .stride = a->v.row};
+    block.stored_values = block.values;
     if (p->local) {
         block.finite = pack_block(job, b, h, first, keys, w->panels, w->values);
         block.panels = w->panels;
@@ -304,6 +349,47 @@ static void prefetch_next(const forward_job *job, const query_block *block, int6
     fv_attn_prefetch((uintptr_t)q, a->q.row * size, rows, a->d * size, false);
 }
 
+/* The row tile that starts at row r of the query block, with a key block. */
+static row_tile tile_at(const forward_job *job, const query_block *block, const workspace *w,
+                        int64_t r, int64_t first, int64_t end)
+{
+    const fv_attn *a = job->base.a;
+    const fv_attn_tiling *t = job->tiling;
+    const int64_t i = block->first + r, left = block->rows - r;
+    const int rows = t->rows == FV_ATTN_TILE_ROWS
+                         ? fv_attn_tile_rows(a, i, left)
+                         : (int)fv_attn_min(t->rows, fv_attn_rows_of_mask(a, i, left));
+    row_tile tile = {.r = r,
+                     .rows = rows,
+                     .visible = fv_attn_find_visible_keys(a, w->row + r, rows, first, end),
+                     .scores = w->scores,
+                     .weights = w->weights};
+    if (t->key_step > FV_LANES) fv_attn_widen_visible_keys(&tile.visible, first);
+    return tile;
+}
+
+/* Processes the next row tile of a key block. With products ahead its scores are computed during
+ * the softmax of *last, which becomes `next`; both have buffers of their own. */
+static void process_next(const forward_job *job, const workspace *w, const key_block *keys,
+                         row_tile next, row_tile *last)
+{
+    if (!job->tiling->ahead) {
+        score_tile(job, w, keys, &next);
+        process_tile(job, w, keys, &next);
+        return;
+    }
+    if (last->rows > 0 && last->scores == w->scores) {
+        next.scores += job->plan.score_floats;
+        next.weights += job->plan.weight_floats;
+    }
+    score_tile(job, w, keys, &next);
+    if (last->rows > 0)
+        process_tile(job, w, keys, last);
+    else
+        job->bf16->flush(w->state);
+    *last = next;
+}
+
 static void process_keys(const forward_job *job, const query_block *block, const workspace *w)
 {
     const fv_attn *a = job->base.a;
@@ -313,38 +399,19 @@ static void process_keys(const forward_job *job, const query_block *block, const
     for (int64_t first = begin; first < stop; first += job->plan.block) {
         const int64_t end = fv_attn_min(first + job->plan.block, stop);
         key_block keys = {.panels = NULL};
+        row_tile last = {.rows = 0};
         for (int64_t r = 0, rows; r < block->rows; r += rows) {
-            rows = fv_attn_tile_rows(a, block->first + r, block->rows - r);
-            const fv_attn_visible_keys visible =
-                fv_attn_find_visible_keys(a, w->row + r, (int)rows, first, end);
-            if (visible.interval.begin == visible.interval.end) continue;
+            const row_tile tile = tile_at(job, block, w, r, first, end);
+            const fv_attn_interval seen = tile.visible.interval;
+            rows = tile.rows;
+            if (seen.begin == seen.end) continue;
             if (!keys.panels) keys = block_of(job, w, block, first, end - first);
-            if (end == stop || visible.interval.end < end) prefetch_next(job, block, r, rows);
-            process_tile(job, w, &keys, r, (int)rows, &visible);
+            if (end == stop || seen.end < end) prefetch_next(job, block, r, rows);
+            process_next(job, w, &keys, tile, &last);
         }
-    }
-}
-
-/* 1 / sum of every row (1 if the sum is 0), and the log-sum-exp. Sixteen rows at a time: one by
- * one, these operations would matter for short sequences. */
-static void end_sums(const forward_job *job, const query_block *block, const workspace *w,
-                     float *inverse, float *lse)
-{
-    const float *row_max = w->row_max, *sum = w->sum;
-    float logs[FV_LANES];
-    for (int64_t r = 0; r < block->rows; r += FV_LANES) {
-        const int count = (int)fv_attn_min(FV_LANES, block->rows - r);
-        const vf sums = v_load(sum + r, count), one = v_set(1);
-        const vf by = v_select(v_eq(sums, v_zero()), one, sums);
-        v_store(inverse + r, FV_LANES, v_div(one, by));
-        if (!lse) continue;
-        v_store(logs, FV_LANES, v_log(by));
-        for (int64_t i = r; i < r + count; i++) {
-            const float scaled_max =
-                row_max[i] * job->deferred_scale; /* rounded, as in the softmax */
-            const double shift = row_max[i] == -INFINITY ? 0 : (double)scaled_max * FV_ATTN_LN2;
-            lse[i] = sum[i] == 0 ? -INFINITY : (float)(shift + (double)logs[i - r]);
-        }
+        if (last.rows == 0) continue;
+        process_tile(job, w, &keys, &last);
+        job->bf16->flush(w->state);
     }
 }
 
@@ -366,7 +433,7 @@ static void end_block(const forward_job *job, const query_block *block, const wo
     const int64_t head = block->b * a->heads + block->h;
     float *lse = job->base.ptr[FV_ATTN_LSE], *inverse = w->scores;
     if (lse) lse += head * fv_attn_lse_head(a) + block->first;
-    end_sums(job, block, w, inverse, lse);
+    fv_attn_finish_sums(w->row_max, w->sum, block->rows, job->deferred_scale, inverse, lse);
     void *o = fv_attn_out(a, job->base.ptr[FV_ATTN_O], &a->o, block->b, block->h, block->first);
     fv_attn_narrow(a->dtype, w->o, job->plan.o_row, block->rows, a->d_v, inverse, o, a->o.row);
 }
@@ -377,12 +444,11 @@ static workspace workspace_of(const forward_job *job, int thread)
 {
     const forward_plan *p = &job->plan;
     float *base = job->threads + (size_t)thread * p->thread_floats;
-    const size_t rows = (p->scores - p->row_max) / 2;
     return (workspace){
         .q = base + p->q,
         .o = base + p->o,
         .row_max = base + p->row_max,
-        .sum = base + p->row_max + rows,
+        .sum = base + p->sum,
         .scores = base + p->scores,
         .weights = base + p->weights,
         .keep = base + p->keep,
@@ -391,6 +457,7 @@ static workspace workspace_of(const forward_job *job, int thread)
         .query_exp = base + p->query_exp,
         .key_exp = base + p->key_exp,
         .row = (fv_attn_row *)(void *)(base + p->records),
+        .state = base + p->state,
     };
 }
 
@@ -425,6 +492,7 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
 {
     const forward_job *job = arg;
     const workspace w = workspace_of(job, thread);
+    if (job->bf16 && job->bf16->begin) job->bf16->begin(w.state);
     for (int64_t item = begin; item < end; item++) {
         const query_block block = next_work_item(job, item, thread);
         begin_block(job, &block, &w);
@@ -434,6 +502,7 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
         else
             end_block(job, &block, &w);
     }
+    if (job->bf16 && job->bf16->end) job->bf16->end(w.state);
 }
 
 /* Whether rows of V are copied block by block: if they are not whole cache lines or far apart, and
@@ -441,7 +510,7 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
 static bool values_are_copied(const fv_attn *a, const void *v)
 {
     if (fv_attn_is_half(a->dtype)) return true;
-    if (a->n_q < MIN_ROWS) return false;
+    if (a->n_q < fv_attn_float_tiling.min_rows) return false;
     return (uintptr_t)v % 64 != 0 || a->v.row % FV_LANES != 0 || a->v.head % FV_LANES != 0 ||
            a->v.row > 4 * fv_attn_round(a->d_v, FV_LANES);
 }
@@ -468,10 +537,13 @@ void fv_attn_forward_with(const fv_exec *exec, void *const *ptr, const fv_attn *
         fv_attn_single_query(exec, ptr, a);
         return;
     }
+    const fv_attn_tiling *tiling = bf16 ? &bf16->tiling : &fv_attn_float_tiling;
     forward_job job = {.base = fv_attn_job_of(exec, a, ptr),
-                       .plan = fv_attn_forward_plan(a, exec->threads, bf16 != NULL),
-                       .bf16 = bf16};
-    job.base.list_applied = true;
+                       .plan = fv_attn_forward_plan(a, exec->threads, tiling),
+                       .bf16 = bf16,
+                       .tiling = tiling};
+    /* Wider key ranges may hold keys of hidden blocks. */
+    job.base.list_applied = tiling->key_step == FV_LANES;
     const bool by_softmax = bf16 && job.base.plain && job.base.factor > 0 && a->rule.dropout == 0;
     job.deferred_scale = by_softmax ? job.base.factor : 1;
     job.partials = fv_attn_partials_of(a, exec->scratch);

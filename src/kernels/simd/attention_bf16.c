@@ -21,6 +21,7 @@
  * floats.
  */
 #include "kernels/simd/attention_bf16_dot.h"
+#include "kernels/simd/attention_forward.h"
 
 #if FV_SIMD_LEVEL == 3
 
@@ -41,8 +42,8 @@ V_INLINE void interleave(__m512i even, __m512i odd, uint32_t *to, int64_t cols)
         _mm512_storeu_si512(to + FV_LANES, _mm512_permutex2var_epi64(low, second, high));
 }
 
-/* Returns whether all values are finite. */
-static bool pack_values(const uint16_t *v, int64_t row, int64_t keys, int64_t d_v, uint32_t *to)
+bool fv_attn_bf16_pack_values(const uint16_t *v, int64_t row, int64_t keys, int64_t d_v,
+                              uint32_t *to)
 {
     const int64_t stride = fv_attn_round(d_v, FV_LANES);
     const __m512i sizes = _mm512_set1_epi16(0x7fff), infinity = _mm512_set1_epi16(0x7f80);
@@ -64,14 +65,15 @@ static bool pack(const fv_attn *a, const void *k, const void *v, int64_t keys, v
                  void *values)
 {
     fv_attn_bf16_pack(k, a->k.row, keys, a->d, panels);
-    return pack_values(v, a->v.row, keys, a->d_v, values);
+    return fv_attn_bf16_pack_values(v, a->v.row, keys, a->d_v, values);
 }
 
 /* ---- one row tile ------------------------------------------------------------------ */
 
-static void scores(const void *q, int64_t q_row, int rows, const void *panels, int64_t d,
-                   int64_t first, int64_t cols, float *s)
+static void scores(void *state, const void *q, int64_t q_row, int rows, const void *panels,
+                   int64_t d, int64_t first, int64_t cols, float *s)
 {
+    (void)state;
     fv_attn_bf16_scores(q, q_row, rows, panels, d, first, cols, s, FV_ATTN_LONG_SCORE_ROW);
 }
 
@@ -91,9 +93,12 @@ static void add_values_skipping_zeros(const fv_attn_bf16_tile *t, int64_t cols)
     }
 }
 
-static void add_values(const void *weights, int rows, const void *values, int64_t keys, int64_t d_v,
-                       bool skip_zeros, float *o)
+static void add_values(void *state, void *weights, int rows, const void *values, int64_t keys,
+                       int64_t d_v, const void *raw, int64_t raw_row, float *o)
 {
+    (void)state;
+    (void)raw_row;
+    const bool skip_zeros = raw != NULL;
     const int64_t stride = fv_attn_round(d_v, FV_LANES);
     fv_attn_bf16_tile t = {.k = (keys + 1) / 2,
                            .a = weights,
@@ -118,26 +123,6 @@ static void add_values(const void *weights, int rows, const void *values, int64_
 
 /* ---- weights ---------------------------------------------------------------------- */
 
-/* 2^x as fv_attn_exp2, but with a relative error of 3e-6: the weight is rounded to 2^-8 anyway. A
- * polynomial of x - floor(x); the scaling instruction takes the floor itself, -inf included. */
-V_INLINE vf exp2_short(vf x)
-{
-    enum { MINUS_FLOOR = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC };
-    const vf r = _mm512_reduce_ps(x, MINUS_FLOOR);
-    vf y = v_set(0x1.b7f714p-7f);
-    y = v_fma(y, r, v_set(0x1.abf874p-5f));
-    y = v_fma(y, r, v_set(0x1.ee245p-3f));
-    y = v_fma(y, r, v_set(0x1.62d6c6p-1f));
-    y = v_fma(y, r, v_set(1.0f));
-    return _mm512_scalef_ps(y, x);
-}
-
-/* 2^(factor s - scaled_max) */
-V_INLINE vf weight_of(const float *s, vf neg_max, vf factor)
-{
-    return exp2_short(v_fma(v_load(s, FV_LANES), factor, neg_max));
-}
-
 /* Weights of two rows, rounded, and the sums of the unrounded ones. */
 V_INLINE void exp_two_rows(const float *s, const float *t, int64_t cols, const float *scaled_max,
                            vf factor, uint16_t *p, uint16_t *r, float *sums)
@@ -146,16 +131,18 @@ V_INLINE void exp_two_rows(const float *s, const float *t, int64_t cols, const f
     vf sum_s = v_zero(), sum_t = v_zero();
     int64_t c = 0;
     for (; c + 2 * FV_LANES <= cols; c += 2 * FV_LANES) {
-        const vf s0 = weight_of(s + c, neg_max_s, factor), t0 = weight_of(t + c, neg_max_t, factor);
-        const vf s1 = weight_of(s + c + FV_LANES, neg_max_s, factor);
-        const vf t1 = weight_of(t + c + FV_LANES, neg_max_t, factor);
+        const vf s0 = fv_attn_bf16_weight(s + c, neg_max_s, factor),
+                 t0 = fv_attn_bf16_weight(t + c, neg_max_t, factor);
+        const vf s1 = fv_attn_bf16_weight(s + c + FV_LANES, neg_max_s, factor);
+        const vf t1 = fv_attn_bf16_weight(t + c + FV_LANES, neg_max_t, factor);
         _mm512_storeu_si512(p + c, (__m512i)_mm512_cvtne2ps_pbh(s1, s0));
         _mm512_storeu_si512(r + c, (__m512i)_mm512_cvtne2ps_pbh(t1, t0));
         sum_s = v_add(v_add(sum_s, s0), s1);
         sum_t = v_add(v_add(sum_t, t0), t1);
     }
     if (c < cols) {
-        const vf s0 = weight_of(s + c, neg_max_s, factor), t0 = weight_of(t + c, neg_max_t, factor);
+        const vf s0 = fv_attn_bf16_weight(s + c, neg_max_s, factor),
+                 t0 = fv_attn_bf16_weight(t + c, neg_max_t, factor);
         _mm256_storeu_si256((__m256i *)(p + c), (__m256i)_mm512_cvtneps_pbh(s0));
         _mm256_storeu_si256((__m256i *)(r + c), (__m256i)_mm512_cvtneps_pbh(t0));
         sum_s = v_add(sum_s, s0);
@@ -165,9 +152,10 @@ V_INLINE void exp_two_rows(const float *s, const float *t, int64_t cols, const f
     sums[1] = v_reduce_sum(sum_t);
 }
 
-static void softmax(const float *s, int rows, int64_t cols, float factor, float *row_max,
-                    float *sum, float *rescale, void *weights)
+static void softmax(void *state, const float *s, int rows, int64_t cols, float factor,
+                    float *row_max, float *sum, float *rescale, void *weights)
 {
+    (void)state;
     const vf by = v_set(factor);
     float scaled_max[FV_LANES] = {0}, added[FV_LANES], previous[FV_LANES] = {0};
     for (int i = 0; i < rows; i++) {
@@ -176,7 +164,7 @@ static void softmax(const float *s, int rows, int64_t cols, float factor, float 
         scaled_max[i] = row_max[i] == -INFINITY ? 0 : row_max[i] * factor;
     }
     v_store(rescale, FV_LANES,
-            exp2_short(v_sub(v_load(previous, FV_LANES), v_load(scaled_max, FV_LANES))));
+            fv_attn_exp2_short(v_sub(v_load(previous, FV_LANES), v_load(scaled_max, FV_LANES))));
     for (int i = 0; i < rows; i += 2) {
         const float *row = s + i * FV_ATTN_LONG_SCORE_ROW;
         uint16_t *p = (uint16_t *)weights + i * 2 * FV_ATTN_WEIGHT_ROW;
@@ -191,7 +179,8 @@ static void softmax(const float *s, int rows, int64_t cols, float factor, float 
 
 static void forward(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    static const fv_attn_bf16_products products = {.pack = pack,
+    static const fv_attn_bf16_products products = {.tiling = FV_ATTN_PAIR_TILING,
+                                                   .pack = pack,
                                                    .load_queries = fv_attn_bf16_load,
                                                    .scores = scores,
                                                    .softmax = softmax,

@@ -211,9 +211,27 @@ V_INLINE void transpose_words(const uint16_t *x, int64_t row, int64_t rows, int6
                    (float *)(void *)to);
 }
 
+/* Sixteen pairs of sixteen rows, transposed: adds their products to the sums. by_steps: the even
+ * and the odd terms are summed first, as tiles do. */
+V_INLINE vf add_products(const uint32_t *x, const uint32_t *y, int64_t pairs, const bool by_steps,
+                         vf sum)
+{
+    vf even = v_zero(), odd = v_zero();
+    for (int64_t i = 0; i < pairs * FV_LANES; i += FV_LANES) {
+        if (!by_steps) {
+            sum = _mm512_dpbf16_ps(sum, load_words(x + i), load_words(y + i));
+            continue;
+        }
+        const fv_words a = _mm512_loadu_si512(x + i), b = _mm512_loadu_si512(y + i);
+        even = v_fma(fv_words_first(a), fv_words_first(b), even);
+        odd = v_fma(fv_words_second(a), fv_words_second(b), odd);
+    }
+    return by_steps ? v_add(sum, v_add(even, odd)) : sum;
+}
+
 /* Rows are processed in parallel, since a single chain would wait for itself. */
-void fv_attn_bf16_dots(const void *x, int64_t x_row, const void *y, int64_t y_row, int64_t rows,
-                       int64_t width, float *out)
+V_INLINE void dots(const void *x, int64_t x_row, const void *y, int64_t y_row, int64_t rows,
+                   int64_t width, const bool by_steps, float *out)
 {
     uint32_t transposed_x[FV_LANES * FV_LANES], transposed_y[FV_LANES * FV_LANES];
     for (int64_t r = 0; r < rows; r += FV_LANES) {
@@ -224,13 +242,23 @@ void fv_attn_bf16_dots(const void *x, int64_t x_row, const void *y, int64_t y_ro
         for (int64_t c = 0; c < width; c += 2 * FV_LANES) {
             transpose_words(at_x + c, x_row, some, width - c, transposed_x);
             transpose_words(at_y + c, y_row, some, width - c, transposed_y);
-            const int64_t words = fv_attn_min(FV_LANES, fv_attn_pair_count(width - c)) * FV_LANES;
-            for (int64_t i = 0; i < words; i += FV_LANES)
-                sum = _mm512_dpbf16_ps(sum, load_words(transposed_x + i),
-                                       load_words(transposed_y + i));
+            const int64_t pairs = fv_attn_min(FV_LANES, fv_attn_pair_count(width - c));
+            sum = add_products(transposed_x, transposed_y, pairs, by_steps, sum);
         }
         v_store(out + r, (int)some, sum);
     }
+}
+
+void fv_attn_bf16_dots(const void *x, int64_t x_row, const void *y, int64_t y_row, int64_t rows,
+                       int64_t width, float *out)
+{
+    dots(x, x_row, y, y_row, rows, width, false, out);
+}
+
+void fv_attn_bf16_step_dots(const void *x, int64_t x_row, const void *y, int64_t y_row,
+                            int64_t rows, int64_t width, float *out)
+{
+    dots(x, x_row, y, y_row, rows, width, true, out);
 }
 
 #endif

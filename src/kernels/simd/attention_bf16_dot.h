@@ -76,6 +76,11 @@ void fv_attn_bf16_scores(const void *x, int64_t x_row, int rows, const void *pan
 void fv_attn_bf16_dots(const void *x, int64_t x_row, const void *y, int64_t y_row, int64_t rows,
                        int64_t width, float *out);
 
+/* The same in the order of AMX tiles: for each 32 terms, the sum of the even ones and that of the
+ * odd ones are added to the sum so far. */
+void fv_attn_bf16_step_dots(const void *x, int64_t x_row, const void *y, int64_t y_row,
+                            int64_t rows, int64_t width, float *out);
+
 /*
  * Converts rows to floats, deinterleaved: [ceil(width/32)][even 16, odd 16], zeros past the last
  * element. The two elements of a word are separated by one operation each, and sums over rows do
@@ -86,6 +91,31 @@ bool fv_attn_bf16_deinterleave(const void *x, int64_t row, int64_t rows, int64_t
 /* Converts back, rounding to nearest even: the same bits as fv_attn_narrow. */
 void fv_attn_bf16_interleave(const float *deinterleaved, int64_t row, int64_t rows, int64_t width,
                              void *to, int64_t to_row);
+
+/* Packs rows of values as words of two keys, [ceil(keys/2)][ceil16(d_v)]. Returns whether all are
+ * finite. */
+bool fv_attn_bf16_pack_values(const uint16_t *v, int64_t row, int64_t keys, int64_t d_v,
+                              uint32_t *to);
+
+/* 2^x as fv_attn_exp2, but with a relative error of 3e-6: the weight is rounded to 2^-8 anyway. A
+ * polynomial of x - floor(x); the scaling instruction takes the floor itself, -inf included. */
+V_INLINE vf fv_attn_exp2_short(vf x)
+{
+    enum { MINUS_FLOOR = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC };
+    const vf r = _mm512_reduce_ps(x, MINUS_FLOOR);
+    vf y = v_set(0x1.b7f714p-7f);
+    y = v_fma(y, r, v_set(0x1.abf874p-5f));
+    y = v_fma(y, r, v_set(0x1.ee245p-3f));
+    y = v_fma(y, r, v_set(0x1.62d6c6p-1f));
+    y = v_fma(y, r, v_set(1.0f));
+    return _mm512_scalef_ps(y, x);
+}
+
+/* 2^(factor s - scaled_max) */
+V_INLINE vf fv_attn_bf16_weight(const float *s, vf neg_max, vf factor)
+{
+    return fv_attn_exp2_short(v_fma(v_load(s, FV_LANES), factor, neg_max));
+}
 
 /* As fv_attn_decode, with bf16 dot products. */
 void fv_attn_decode_bf16(const fv_exec *exec, void *const *ptr, const fv_attn *a);

@@ -19,7 +19,6 @@
  */
 #include "kernels/simd/attention_grad.h"
 
-#include "base/spin.h"
 #include "kernels/simd/register.h"
 
 static size_t backward_scratch(const void *args, int threads)
@@ -41,10 +40,10 @@ static fv_attn_rows query_sums(const backward_job *job, const workspace *w, int6
                                   first, buffer);
 }
 
-/* Log-sum-exps in base 2, and o_i . do_i - dlse_i. The product is one chain, like the tile's dP:
- * with one visible key the two are equal and cancel exactly. */
-static void prepare_queries(const backward_job *job, int64_t b, int64_t h, int64_t first,
-                            int64_t count)
+/* The product is one chain, like the tile's dP: with one visible key the two are equal and cancel
+ * exactly. */
+void fv_attn_prepare_queries(const backward_job *job, int64_t b, int64_t h, int64_t first,
+                             int64_t count)
 {
     const fv_attn *a = job->base.a;
     const fv_exec *exec = job->base.exec;
@@ -69,10 +68,8 @@ static void prepare_queries(const backward_job *job, int64_t b, int64_t h, int64
     }
 }
 
-/* The numbers of the key blocks that these queries can see by position. No other block contributes;
- * a mask may still hide all of one. */
-static fv_attn_interval visible_key_blocks(const backward_job *job, int64_t b, int64_t first,
-                                           int64_t count)
+fv_attn_interval fv_attn_visible_key_blocks(const backward_job *job, int64_t b, int64_t first,
+                                            int64_t count)
 {
     const fv_attn *a = job->base.a;
     const int64_t n_keys = fv_attn_keys(a, job->base.ptr[FV_ATTN_KEY_LENGTHS], b);
@@ -101,13 +98,13 @@ static void prepare_rows(const void *arg, int64_t begin, int64_t end, int thread
         const int64_t count = fv_attn_min(BLOCK_ROWS, a->n_q - first), at = head * a->n_q + first;
         const void *q = fv_attn_out(a, ptr[FV_ATTN_Q], &a->q, b, h, first);
         const void *g = fv_attn_out(a, grad[FV_ATTN_GRAD_O], dl, b, h, first);
-        prepare_queries(job, b, h, first, count);
+        fv_attn_prepare_queries(job, b, h, first, count);
         /* bf16 rows are checked when they are deinterleaved. */
         job->finite[item] = !job->bf16 &&
                             fv_attn_finite(a->dtype, q, a->q.row, count, fv_attn_width(a)) &&
                             (!g || fv_attn_finite(a->dtype, g, dl->row, count, a->d_v));
         const fv_attn_rows dq = query_sums(job, &w, b, h, first, at);
-        const fv_attn_interval seen = visible_key_blocks(job, b, first, count);
+        const fv_attn_interval seen = fv_attn_visible_key_blocks(job, b, first, count);
         if (seen.begin == seen.end) {
             fv_attn_clear_rows(a, dq, count, a->d);
             fv_attn_store_rows(a, dq, grad[FV_ATTN_GRAD_Q], fv_attn_layout_dq(a), b, h, first,
@@ -245,28 +242,34 @@ static void value_grad_range(const backward_job *job, const workspace *w, const 
     }
 }
 
+void fv_attn_form_weights(const backward_job *job, const workspace *w, const key_block *keys,
+                          const query_block *block, int64_t r, int rows, fv_attn_interval range,
+                          float *p, float *ds, int64_t stride)
+{
+    const fv_attn *a = job->base.a;
+    const int64_t begin = range.begin, cols = fv_attn_round(range.end - begin, FV_LANES);
+    float *cap_grad = a->rule.soft_cap > 0 ? w->cap_grad : NULL,
+          *keep = a->rule.dropout > 0 ? w->keep : NULL;
+    for (int i = 0; i < rows; i++, p += stride, ds += stride) {
+        const fv_attn_row *row = w->row + r + i;
+        fv_attn_finish_scores(&job->base, row, keys->first + begin, cols, p, cap_grad);
+        if (keep) fv_attn_dropout_factors(&job->base, row, keys->first + begin, cols, keep);
+        const float scale = job->base.plain ? (float)a->rule.scale : 1;
+        form_row(job, block->at + r + i, cols, scale, keep, p, ds);
+        if (!job->base.plain)
+            finish_score_grads(job, keys, block, r + i, begin, cols, cap_grad, ds);
+    }
+}
+
 /* P and dS of some rows over a key range. */
 static void form_range(const backward_job *job, const workspace *w, const key_block *keys,
                        const query_block *block, int64_t r, int rows, fv_attn_interval range)
 {
-    const fv_attn *a = job->base.a;
-    const int64_t stride = job->plan.score_row, begin = range.begin;
-    const int64_t cols = fv_attn_round(range.end - begin, FV_LANES);
-    float *p = w->weights + r * stride + begin, *ds = w->products + r * stride + begin;
+    const int64_t stride = job->plan.score_row, at = r * stride + range.begin;
+    float *p = w->weights + at, *ds = w->products + at;
     score_range(job, w, keys, block, r, rows, range, p);
     value_grad_range(job, w, block, r, rows, range, ds);
-    float *cap_grad = a->rule.soft_cap > 0 ? w->cap_grad : NULL,
-          *keep = a->rule.dropout > 0 ? w->keep : NULL;
-    for (int i = 0; i < rows; i++) {
-        const fv_attn_row *row = w->row + r + i;
-        float *pi = p + i * stride, *dsi = ds + i * stride;
-        fv_attn_finish_scores(&job->base, row, keys->first + begin, cols, pi, cap_grad);
-        if (keep) fv_attn_dropout_factors(&job->base, row, keys->first + begin, cols, keep);
-        const float scale = job->base.plain ? (float)a->rule.scale : 1;
-        form_row(job, block->at + r + i, cols, scale, keep, pi, dsi);
-        if (!job->base.plain)
-            finish_score_grads(job, keys, block, r + i, begin, cols, cap_grad, dsi);
-    }
+    fv_attn_form_weights(job, w, keys, block, r, rows, range, p, ds, stride);
 }
 
 /* P and dS of rows with equal visible keys, zeros elsewhere. */
@@ -288,12 +291,6 @@ static void form_rows(const backward_job *job, const workspace *w, const key_blo
 }
 
 /* ---- work items --------------------------------------------------------------------- */
-
-static void wait_for(atomic_int *ticket, int64_t number)
-{
-    for (int spins = 0; atomic_load_explicit(ticket, memory_order_acquire) != (int)number;)
-        fv_spin(&spins);
-}
 
 /* Fills in block->visible. Returns whether any query sees a key. */
 static bool find_visible_keys(const backward_job *job, const workspace *w, const key_block *keys,
@@ -371,7 +368,7 @@ static void load_queries(const backward_job *job, const workspace *w, const key_
     block->q = widened(job, q, &a->q, b, h, first, rows, fv_attn_width(a), w->wide_q, &finite_q);
     block->g = widened(job, g, dl, b, h, first, rows, a->d_v, w->wide_g, &finite_g);
     block->finite = finite_q && finite_g;
-    if (job->plan.single_block) prepare_queries(job, b, h, first, rows);
+    if (job->plan.single_block) fv_attn_prepare_queries(job, b, h, first, rows);
 }
 
 static void process_queries(const backward_job *job, const workspace *w, key_block *keys, int64_t h,
@@ -385,7 +382,7 @@ static void process_queries(const backward_job *job, const workspace *w, key_blo
                          .first = first,
                          .rows = fv_attn_min(BLOCK_ROWS, a->n_q - first),
                          .at = head * a->n_q + first};
-    const fv_attn_interval seen = visible_key_blocks(job, keys->b, first, block.rows);
+    const fv_attn_interval seen = fv_attn_visible_key_blocks(job, keys->b, first, block.rows);
     if (keys->number < seen.begin || keys->number >= seen.end) return;
     const bool any = find_visible_keys(job, w, keys, &block),
                additive = a->score == FV_ATTN_SCORE_ADDITIVE;
@@ -400,7 +397,7 @@ static void process_queries(const backward_job *job, const workspace *w, key_blo
     const fv_attn_rows dq = query_sums(job, w, keys->b, h, first, block.at);
     if (dq.at) {
         const bool overwrite = keys->number == seen.begin;
-        if (!job->plan.single_block) wait_for(job->tickets + item, keys->number);
+        if (!job->plan.single_block) fv_attn_wait_for_ticket(job->tickets + item, keys->number);
         if (overwrite && (additive || !any)) fv_attn_clear_rows(a, dq, block.rows, a->d);
         if (any && additive) fv_attn_add_query_sums(job, w, &block, dq);
         if (any && !additive) fv_attn_add_to_queries(job, w, keys, &block, overwrite, dq);
@@ -523,6 +520,17 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
+backward_job fv_attn_backward_job_of(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                                     const fv_attn_grad_products *bf16)
+{
+    backward_job job = {.base = fv_attn_job_of(exec, a, ptr + FV_ATTN_GRAD_INPUTS),
+                        .bf16 = a->score == FV_ATTN_SCORE_DOT ? bf16 : NULL};
+    job.base.grad = ptr;
+    job.deferred_scale = job.bf16 && job.base.plain && job.base.factor > 0 ? job.base.factor : 1;
+    job.has_value_grad = ptr[FV_ATTN_GRAD_O] && FV_TERM(exec, 0, true, false);
+    return job;
+}
+
 void fv_attn_backward_with(const fv_exec *exec, void *const *ptr, const fv_attn *a,
                            const fv_attn_grad_products *bf16)
 {
@@ -531,14 +539,11 @@ void fv_attn_backward_with(const fv_exec *exec, void *const *ptr, const fv_attn 
         fv_attn_single_query_grad(exec, ptr, a);
         return;
     }
-    backward_job job = {.base = fv_attn_job_of(exec, a, ptr + FV_ATTN_GRAD_INPUTS),
-                        .plan = fv_attn_backward_plan(a),
-                        .bf16 = a->score == FV_ATTN_SCORE_DOT ? bf16 : NULL};
+    backward_job job = fv_attn_backward_job_of(exec, ptr, a, bf16);
+    job.plan = fv_attn_backward_plan(a);
     job.order =
         backward_order_of(a, ptr[FV_ATTN_GRAD_BIAS] != NULL, job.plan.key_blocks, exec->threads);
-    job.deferred_scale = job.bf16 && job.base.plain && job.base.factor > 0 ? job.base.factor : 1;
     float *shared = exec->scratch;
-    job.base.grad = ptr;
     job.delta = shared + job.plan.delta;
     job.shift = shared + job.plan.shift;
     job.tickets = (atomic_int *)(void *)(shared + job.plan.tickets);
@@ -546,7 +551,6 @@ void fv_attn_backward_with(const fv_exec *exec, void *const *ptr, const fv_attn 
     job.wide_dq = shared + job.plan.wide_dq;
     job.sums_w = shared + job.plan.sums_w;
     job.threads = shared + job.plan.shared_floats;
-    job.has_value_grad = ptr[FV_ATTN_GRAD_O] && FV_TERM(exec, 0, true, false);
     if (!job.plan.single_block)
         fv_exec_rows(exec, a->batch * a->heads * job.plan.query_blocks,
                      BLOCK_ROWS * (fv_attn_width(a) + a->d_v), prepare_rows, &job);

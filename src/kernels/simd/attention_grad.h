@@ -2,6 +2,7 @@
 #ifndef FV_KERNELS_SIMD_ATTENTION_GRAD_H
 #define FV_KERNELS_SIMD_ATTENTION_GRAD_H
 
+#include "base/spin.h"
 #include "kernels/simd/attention_bf16_dot.h"
 #include "kernels/simd/attention_grad_order.h"
 
@@ -142,6 +143,34 @@ static inline int64_t end_of_equal_rows(const query_block *block, int64_t r, int
     }
     return limit;
 }
+
+/* ---- shared with the backward on tiles (attention_tiles_grad.h) -------------------- */
+
+/* What depends on the pointers and settings; plan, order and shared memory are left to the caller.
+ */
+backward_job fv_attn_backward_job_of(const fv_exec *exec, void *const *ptr, const fv_attn *a,
+                                     const fv_attn_grad_products *bf16);
+
+/* Log-sum-exps in base 2, and o_i . do_i - dlse_i. */
+void fv_attn_prepare_queries(const backward_job *job, int64_t b, int64_t h, int64_t first,
+                             int64_t count);
+
+/* The numbers of the key blocks that these queries can see by position. No other block contributes;
+ * a mask may still hide all of one. */
+fv_attn_interval fv_attn_visible_key_blocks(const backward_job *job, int64_t b, int64_t first,
+                                            int64_t count);
+
+static inline void fv_attn_wait_for_ticket(atomic_int *ticket, int64_t number)
+{
+    for (int spins = 0; atomic_load_explicit(ticket, memory_order_acquire) != (int)number;)
+        fv_spin(&spins);
+}
+
+/* Turns raw scores p and dP of rows [r, r + rows) over a key range, relative to the key block, into
+ * P and dS; both are 0 where hidden. Uses row, cap_grad and keep of the workspace. */
+void fv_attn_form_weights(const backward_job *job, const workspace *w, const key_block *keys,
+                          const query_block *block, int64_t r, int rows, fv_attn_interval range,
+                          float *p, float *ds, int64_t stride);
 
 /* ---- the products with P and dS (attention_grad_products.c) ------------------------ */
 

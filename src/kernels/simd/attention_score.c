@@ -104,7 +104,7 @@ static void adjust(const fv_attn_job *job, const fv_attn_row *row, int64_t first
     const vf lanes = vi_to_float(vi_count()), slope = v_set(row->slope);
     for (int64_t c = 0; c < cols; c += FV_LANES) {
         const int64_t j = first + c;
-        const int count = (int)fv_attn_min(FV_LANES, a->n_k - j);
+        const int count = (int)fv_attn_max(0, fv_attn_min(FV_LANES, a->n_k - j));
         vf z = v_load(s + c, FV_LANES);
         if (a->rule.soft_cap > 0) {
             const vf t = v_tanh(v_div(z, cap));
@@ -135,7 +135,7 @@ static void hide(const fv_attn_job *job, const fv_attn_row *row, const uint8_t *
         }
         vm seen = listed ? keys_in_range(&row->range, j) : vm_none();
         if (row->visible) {
-            const int count = (int)fv_attn_min(FV_LANES, a->n_k - j);
+            const int count = (int)fv_attn_max(0, fv_attn_min(FV_LANES, a->n_k - j));
             const uint8_t *bytes = row->visible + j * a->visible.col;
             seen = vm_and(seen, load_visible(bytes, a->visible.col, count));
         }

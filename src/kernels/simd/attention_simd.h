@@ -19,6 +19,7 @@
  *   attention_decode_bf16.c    in decoding
  *   attention_grad_bf16.c      in two of the five products of the backward
  *   attention_bf16_dot.c       shared by these three
+ *   attention_tiles.h          bf16 products on AMX tiles, forward and backward
  *
  * Scores are kept in base 2, multiplied by log2(e), so that a weight is 2^(s - row_max).
  *
@@ -39,7 +40,8 @@
 
 enum {
     FV_ATTN_PANEL = FV_TILE_COLS,          /* keys of a packed panel: contiguous for one tile */
-    FV_ATTN_TILE_ROWS = FV_GEMM_TILE_ROWS, /* query rows processed together by a tile */
+    FV_ATTN_TILE_ROWS = FV_GEMM_TILE_ROWS, /* query rows processed together by a tile, */
+    FV_ATTN_MAX_TILE_ROWS = 32,            /* ... by AMX tiles */
     FV_ATTN_DECODE_QUERIES = 8,            /* queries per sequence in decoding, at most, */
     FV_ATTN_DECODE_ROWS = 32,              /* ... and rows with all heads that share a key head */
     FV_ATTN_CHUNK_QUERIES = 16, /* queries per sequence, at most, for splitting keys into chunks */
@@ -166,12 +168,29 @@ static inline fv_attn_visible_keys fv_attn_find_visible_keys(const fv_attn *a,
     return visible;
 }
 
+/* Makes the key ranges start and end at multiples of 32 keys from `first`, itself such a multiple.
+ * The keys that this adds are hidden from some rows or all. */
+static inline void fv_attn_widen_visible_keys(fv_attn_visible_keys *visible, int64_t first)
+{
+    const uint32_t even = 0x55555555u, either = (visible->groups | visible->groups >> 1) & even;
+    visible->groups = either | either << 1;
+    if (either == 0) return;
+    const int64_t low = __builtin_ctz(visible->groups), high = 32 - __builtin_clz(visible->groups);
+    visible->interval = (fv_attn_interval){first + low * FV_LANES, first + high * FV_LANES};
+}
+
+/* Queries from i on that use the same row of the block mask, at most `left`. */
+static inline int64_t fv_attn_rows_of_mask(const fv_attn *a, int64_t i, int64_t left)
+{
+    return a->rule.block_q > 0 ? fv_attn_min(left, a->rule.block_q - i % a->rule.block_q) : left;
+}
+
 /* Rows of the row tile that starts at query i, with `left` queries remaining: all use the same row
  * of the block mask. The last two tiles divide the remainder evenly, since with AVX2 a tile of one
  * to three rows takes as long as one of four. */
 static inline int fv_attn_tile_rows(const fv_attn *a, int64_t i, int64_t left)
 {
-    if (a->rule.block_q > 0) left = fv_attn_min(left, a->rule.block_q - i % a->rule.block_q);
+    left = fv_attn_rows_of_mask(a, i, left);
     return (int)(left >= 2 * FV_ATTN_TILE_ROWS ? FV_ATTN_TILE_ROWS
                  : left > FV_ATTN_TILE_ROWS    ? (left + 1) / 2
                                                : left);
@@ -288,6 +307,12 @@ void fv_attn_apply_dropout(const fv_attn_job *job, const fv_attn_row *row, int64
 void fv_attn_softmax(float *s, int64_t s_row, int rows, int64_t cols, float *row_max, float *sum,
                      float *rescale);
 
+/* 1 / sum of every row (1 if the sum is 0), and the log-sum-exp unless NULL. `inverse` is written
+ * in whole vectors: sixteen rows at a time, since one by one these operations would matter for
+ * short sequences. */
+void fv_attn_finish_sums(const float *row_max, const float *sum, int64_t rows, float deferred_scale,
+                         float *inverse, float *lse);
+
 /* The larger of row_max and the largest score of a row. NaN is ignored. */
 float fv_attn_row_max(const float *s, int64_t cols, float row_max);
 
@@ -362,36 +387,59 @@ void fv_attn_pack_zeros(int64_t keys, int64_t width, float *panels);
 void fv_attn_dots(fv_dtype type, const void *x, int64_t x_row, const void *y, int64_t y_row,
                   int64_t rows, int64_t width, float *out);
 
+/* How a kind of products divides the forward pass. */
+typedef struct fv_attn_tiling {
+    bool pairs;                 /* rows are words of two bf16 */
+    bool ahead;                 /* products are deferred and run during the softmax */
+    int rows;                   /* per row tile, at most FV_ATTN_MAX_TILE_ROWS */
+    int64_t max_rows, min_rows; /* queries per work item; multiples of `rows` */
+    int64_t key_step;           /* key ranges start and end at multiples of it: 16 or 32 */
+    int64_t pair_step;          /* the words of a packed row of K are a multiple of it */
+    int64_t block;              /* keys between two updates of the running maximum; 0: by width */
+    size_t state_bytes;         /* per thread, for the products */
+} fv_attn_tiling;
+
 /*
- * bf16 dot products that replace the float tile in the forward pass, over words of two bf16. Rows
- * of scores are FV_ATTN_LONG_SCORE_ROW words apart, rows of weights FV_ATTN_WEIGHT_ROW.
+ * bf16 products that replace the float tile in the forward pass, over words of two bf16. Rows of
+ * scores are FV_ATTN_LONG_SCORE_ROW words apart, rows of weights FV_ATTN_WEIGHT_ROW.
  */
 typedef struct fv_attn_bf16_products {
-    /* Packs k and v into panels [keys/64][ceil(d/2)][64] and values [ceil(keys/2)][ceil16(d_v)];
-     * returns whether all values are finite. */
+    fv_attn_tiling tiling;
+    /* Called before and after all calls with a thread's state; NULL: there is none. */
+    void (*begin)(void *state);
+    void (*end)(void *state);
+    /* With tiling.ahead, scores and add_values may wait until the next softmax or flush, so that
+     * their products run on another part of the CPU than the exponentials. Until then their
+     * operands must stay as they are. */
+    void (*flush)(void *state);
+    /* Packs k and v into panels [keys/64][words][64], words = ceil(d/2) in whole pair steps, and
+     * values [ceil(keys/2)][ceil16(d_v)]; returns whether all values are finite. */
     bool (*pack)(const fv_attn *a, const void *k, const void *v, int64_t keys, void *panels,
                  void *values);
     /* Copies query rows unchanged, ceil(d/2) words each, row stride to_row words. */
     void (*load_queries)(const void *q, int64_t row, int64_t rows, int64_t d, void *to,
                          int64_t to_row);
     /* As fv_attn_scores, but unscaled: q . k. */
-    void (*scores)(const void *q, int64_t q_row, int rows, const void *panels, int64_t d,
-                   int64_t first, int64_t cols, float *s);
-    /* As fv_attn_softmax: weights 2^(factor s - scaled_max) and their sums; factor > 0, and
-     * scaled_max is factor row_max rounded to float. The row after an odd last one is overwritten
-     * too. */
-    void (*softmax)(const float *s, int rows, int64_t cols, float factor, float *row_max,
-                    float *sum, float *rescale, void *weights);
-    /* o += weights values. skip_zeros: as in fv_attn_product. */
-    void (*add_values)(const void *weights, int rows, const void *values, int64_t keys, int64_t d_v,
-                       bool skip_zeros, float *o);
+    void (*scores)(void *state, const void *q, int64_t q_row, int rows, const void *panels,
+                   int64_t d, int64_t first, int64_t cols, float *s);
+    /* As fv_attn_softmax, of up to tiling.rows rows: rounded weights 2^(factor s - scaled_max) and
+     * the sums of the unrounded ones; factor > 0, and scaled_max is factor row_max rounded to
+     * float. The row after an odd last one is overwritten too. */
+    void (*softmax)(void *state, const float *s, int rows, int64_t cols, float factor,
+                    float *row_max, float *sum, float *rescale, void *weights);
+    /* o += weights values. raw: the values as stored, row stride raw_row, if one of them is not
+     * finite, else NULL; then values with weight 0 are skipped, as in fv_attn_product. */
+    void (*add_values)(void *state, void *weights, int rows, const void *values, int64_t keys,
+                       int64_t d_v, const void *raw, int64_t raw_row, float *o);
 } fv_attn_bf16_products;
 
 static inline int64_t fv_attn_pair_count(int64_t n) { return (n + 1) / 2; }
 
-/* The forward pass; bf16 NULL: with the float tile. fv_attn_forward_bytes is its scratch, for
- * fv_attn_run_varlen. */
+/* The forward pass; bf16 NULL: with the float tile. fv_attn_forward_bytes is its scratch with the
+ * float tile or bf16 dot products, for fv_attn_run_varlen; fv_attn_forward_bytes_with with the
+ * given ones if those need more. */
 size_t fv_attn_forward_bytes(const void *args, int threads);
+size_t fv_attn_forward_bytes_with(const fv_attn *a, int threads, const fv_attn_tiling *tiling);
 void fv_attn_forward_with(const fv_exec *exec, void *const *ptr, const fv_attn *a,
                           const fv_attn_bf16_products *bf16);
 

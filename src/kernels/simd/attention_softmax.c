@@ -70,3 +70,22 @@ void fv_attn_apply_dropout(const fv_attn_job *job, const fv_attn_row *row, int64
     for (int64_t c = 0; c < cols; c += FV_LANES)
         v_store(p + c, FV_LANES, v_mul(v_load(p + c, FV_LANES), v_load(keep + c, FV_LANES)));
 }
+
+void fv_attn_finish_sums(const float *row_max, const float *sum, int64_t rows, float deferred_scale,
+                         float *inverse, float *lse)
+{
+    float logs[FV_LANES];
+    for (int64_t r = 0; r < rows; r += FV_LANES) {
+        const int count = (int)fv_attn_min(FV_LANES, rows - r);
+        const vf sums = v_load(sum + r, count), one = v_set(1);
+        const vf by = v_select(v_eq(sums, v_zero()), one, sums);
+        v_store(inverse + r, FV_LANES, v_div(one, by));
+        if (!lse) continue;
+        v_store(logs, FV_LANES, v_log(by));
+        for (int64_t i = r; i < r + count; i++) {
+            const float scaled_max = row_max[i] * deferred_scale; /* rounded, as in the softmax */
+            const double shift = row_max[i] == -INFINITY ? 0 : (double)scaled_max * FV_ATTN_LN2;
+            lse[i] = sum[i] == 0 ? -INFINITY : (float)(shift + (double)logs[i - r]);
+        }
+    }
+}

@@ -21,5 +21,6 @@ void fv_simd_sequence_register(fv_kernel_table *t);
 void fv_simd_optim_register(fv_kernel_table *t);
 void fv_simd_attention_register(fv_kernel_table *t);
 void fv_simd_attention_weights_register(fv_kernel_table *t);
+void fv_simd_attention_amx_register(fv_kernel_table *t); /* part of level amx */
 
 #endif
