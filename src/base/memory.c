@@ -31,30 +31,35 @@ struct fv_mem_free {
  * to 1 MiB and 16 beyond, so that a size maps to its class with a few bit operations. At most a
  * fifth of a block is wasted, of a large one a 17th: those are what a model's memory consists of.
  */
-enum { SMALLEST_TOP = 8, FINE_TOP = 20, COARSE_BITS = 2, FINE_BITS = 4 };
-enum { COARSE = 5, FINE = COARSE + ((FINE_TOP - SMALLEST_TOP) << COARSE_BITS) };
+enum { COARSE_TOP = 8, COARSE_BITS = 2, COARSE = 5 }; /* from 2^8 on; the first such class */
+enum { FINE_TOP = 20, FINE_BITS = 4, FINE = COARSE + ((FINE_TOP - COARSE_TOP) << COARSE_BITS) };
+
+/* Within 2^top < bytes <= 2^(top+1), of classes with 2^bits steps to each doubling. */
+static inline unsigned step_of(size_t bytes, unsigned top, unsigned bits)
+{
+    return (unsigned)((bytes - 1) >> (top - bits)) & ((1u << bits) - 1);
+}
+/* The size of class `at`, counted from the first with that many steps, which begin at 2^top. */
+static inline size_t step_bytes(unsigned at, unsigned top, unsigned bits)
+{
+    top += at >> bits;
+    return ((size_t)1 << top) + (((size_t)(at & ((1u << bits) - 1)) + 1) << (top - bits));
+}
 
 static unsigned class_of(size_t bytes)
 {
-    if (bytes <= 256) return (unsigned)((bytes + 63) / 64);    /* 1..4: 64, 128, 192, 256 */
-    unsigned top = 63u - (unsigned)__builtin_clzll(bytes - 1); /* 2^top < bytes <= 2^(top+1) */
-    const bool is_fine = top >= FINE_TOP;
-    const unsigned bits = is_fine ? FINE_BITS : COARSE_BITS;
-    unsigned step = (unsigned)((bytes - 1) >> (top - bits)) & ((1u << bits) - 1);
-    const unsigned first = is_fine ? FINE + ((top - FINE_TOP) << FINE_BITS)
-                                   : COARSE + ((top - SMALLEST_TOP) << COARSE_BITS);
-    return first + step;
+    if (bytes <= 256) return (unsigned)((bytes + 63) / 64); /* 1..4: 64, 128, 192, 256 */
+    const unsigned top = 63u - (unsigned)__builtin_clzll(bytes - 1);
+    if (top < FINE_TOP)
+        return COARSE + ((top - COARSE_TOP) << COARSE_BITS) + step_of(bytes, top, COARSE_BITS);
+    return FINE + ((top - FINE_TOP) << FINE_BITS) + step_of(bytes, top, FINE_BITS);
 }
 
 static size_t class_bytes(unsigned cls)
 {
     if (cls < COARSE) return (size_t)cls * 64;
-    const bool is_fine = cls >= FINE;
-    const unsigned bits = is_fine ? FINE_BITS : COARSE_BITS;
-    const unsigned at = cls - (is_fine ? FINE : COARSE);
-    const unsigned top = (is_fine ? FINE_TOP : SMALLEST_TOP) + (at >> bits);
-    const size_t step = (at & ((1u << bits) - 1)) + 1;
-    return ((size_t)1 << top) + (step << (top - bits));
+    return cls < FINE ? step_bytes(cls - COARSE, COARSE_TOP, COARSE_BITS)
+                      : step_bytes(cls - FINE, FINE_TOP, FINE_BITS);
 }
 
 unsigned fv_mem_class(size_t bytes, size_t *rounded)
