@@ -38,7 +38,7 @@ static void write_text(void)
     file_write(folder_path("text.txt"), text, n);
 }
 
-/* The waits of a run of so many steps, which is evaluated and saved at its end only. */
+/* The waits of a run of `steps` steps, which is evaluated and saved at its end only. */
 static uint64_t waits_of_run(const training *t, const char *steps)
 {
     fv_ctx *ctx = guarded_context();
