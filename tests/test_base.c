@@ -24,19 +24,35 @@ static void checked_arithmetic_refuses_overflow(void)
     CHECK(!fv_checked_add_i64(INT64_MIN, -1, &i) && i == 7);
 }
 
+/* A size's class holds it, no smaller one does, and at most 1/share of the size is wasted. */
+static void check_class(size_t n, size_t share, size_t *before)
+{
+    size_t rounded, again;
+    const unsigned cls = fv_mem_class(n, &rounded);
+    CHECK(rounded >= n && rounded % 64 == 0 && cls < FV_MEM_CLASSES);
+    CHECK(n <= 256 || rounded <= n + n / share + 64);
+    CHECK(rounded >= *before);
+    *before = rounded;
+    CHECK(fv_mem_class(rounded, &again) == cls && again == rounded);
+    if (rounded < FV_MEM_LARGEST)
+        CHECK(fv_mem_class(rounded + 1, &again) == cls + 1 && again > rounded);
+}
+
 static void size_classes_fit(void)
 {
     size_t before = 0;
-    for (size_t n = 0; n < 70000; n++) {
-        size_t rounded;
-        unsigned cls = fv_mem_class(n, &rounded);
-        CHECK(rounded >= n && rounded % 64 == 0 && cls < FV_MEM_CLASSES);
-        CHECK(n <= 256 || rounded <= n + n / 4 + 64);
-        CHECK(rounded >= before);
-        before = rounded;
-        size_t again;
-        CHECK(fv_mem_class(rounded, &again) == cls && again == rounded);
-    }
+    for (size_t n = 0; n < 70000; n++)
+        check_class(n, 4, &before);
+    for (size_t n = 70000; n < (1 << 20) + 70000; n += 509)
+        check_class(n, n > 1 << 20 ? 16 : 4, &before);
+    /* Around every step of the large ones, up to the largest request. */
+    before = 0;
+    for (size_t power = (size_t)1 << 20; power < FV_MEM_LARGEST; power *= 2)
+        for (size_t step = 0; step < 16; step++)
+            for (size_t off = 0; off < 3; off++)
+                check_class(power + step * (power / 16) + off, 16, &before);
+    check_class(FV_MEM_LARGEST, 16, &before);
+    CHECK_EQ(before, FV_MEM_LARGEST);
 }
 
 static void memory_is_aligned_counted_and_reused(void)

@@ -261,18 +261,26 @@ static void copies_follow_their_weight(void)
     for (int i = 0; i < OUT * IN; i++)
         values[i] = -values[i];
     CHECK_OK(ctx, fv_tensor_write(ctx, w, values, OUT * IN * sizeof *values)); /* a stale copy */
-    free(values);
     expect_current_copy(ctx, x, w);
     fv_tensor *before = fv_cast(ctx, fv_linear(ctx, x, w, NULL), FV_F32);
     CHECK_OK(ctx, fv_backward(ctx, fv_sum(ctx, fv_linear(ctx, x, w, NULL), 0, NULL, false)));
     CHECK_OK(ctx, fv_optim_step(optim, 0.5, NULL)); /* a refreshed one */
     CHECK(!tensor_same(ctx, fv_cast(ctx, fv_linear(ctx, x, w, NULL), FV_F32), before));
     expect_current_copy(ctx, x, w);
+    /* A step that is not made leaves a current copy and does not pass a stale one as current. */
+    for (int stale = 0; stale < 2; stale++) {
+        if (stale) CHECK_OK(ctx, fv_tensor_write(ctx, w, values, OUT * IN * sizeof *values));
+        fv_tensor *loss = fv_sum(ctx, fv_linear(ctx, x, fv_scale(ctx, w, 1), NULL), 0, NULL, false);
+        CHECK_OK(ctx, fv_backward(ctx, fv_scale(ctx, loss, INFINITY)));
+        CHECK_OK(ctx, fv_optim_step(optim, 0.5, NULL));
+        expect_current_copy(ctx, x, w);
+    }
     /* A part of a weight finds its part of the copy. */
     fv_tensor *part = fv_slice(ctx, w, 0, 3, OUT, 1);
     fv_tensor *all = fv_linear(ctx, x, w, NULL);
     CHECK(tensor_same(ctx, fv_contiguous(ctx, fv_slice(ctx, all, 1, 3, OUT, 1)),
                       fv_linear(ctx, x, part, NULL)));
+    free(values);
     fv_optim_destroy(&optim);
     fv_params_destroy(&params);
     fv_ctx_destroy(&ctx);

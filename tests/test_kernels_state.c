@@ -3,6 +3,7 @@
  * optimizers against three steps recorded from torch.optim (fixtures/torch).
  */
 #include "kernels/conv.h"
+#include "kernels/half.h"
 #include "kernels/optim.h"
 #include "kernels/recurrent.h"
 #include "support/kernels.h"
@@ -198,6 +199,7 @@ static void check_recorded(fv_dtype dtype, fv_kernel_id kernel, const char *name
     const vec w = recorded(dtype, "w0"), s1 = vec_random(dtype, WEIGHTS, 0, 0);
     const vec s2 = vec_random(dtype, WEIGHTS, 0, 0);
     const vec block = open_block(1);
+    uint16_t copy[WEIGHTS]; /* only an f32 weight has one */
     a.n = WEIGHTS;
     for (int step = 1; step <= 3; step++) {
         char key[32];
@@ -206,12 +208,16 @@ static void check_recorded(fv_dtype dtype, fv_kernel_id kernel, const char *name
         a.first = step == 1;
         a.correction1 = 1 - pow(a.beta1, step);
         a.correction2 = 1 - pow(a.beta2, step);
-        kernel_run(kernel, dtype, PTRS(w.data, g.data, block.data, s1.data, s2.data), &a);
+        kernel_run(
+            kernel, dtype,
+            PTRS(w.data, g.data, block.data, dtype == FV_F32 ? copy : NULL, s1.data, s2.data), &a);
         snprintf(key, sizeof key, "%s.w%d", name, step);
         const vec expected = recorded(dtype, key);
         for (int64_t i = 0; i < WEIGHTS; i++)
             CHECK_NEAR(vec_get(w, i), vec_get(expected, i),
                        3e-8 + 2.4e-7 * fabs(vec_get(expected, i)));
+        for (int64_t i = 0; dtype == FV_F32 && i < WEIGHTS; i++)
+            CHECK_EQ(copy[i], fv_f32_to_bf16(((const float *)w.data)[i]));
     }
 }
 
@@ -259,11 +265,13 @@ static void optimizer_options(fv_dtype dtype)
     const vec kept = vec_copy(buffer), m = vec_random(dtype, N, 0, 0);
     const vec v = vec_copy(m), v2 = vec_copy(m), v3 = vec_copy(m), u = vec_copy(m);
     const vec half = open_block(0.5);
-    kernel_run(FV_KERNEL_SGD, dtype, PTRS(plain.data, g.data, half.data, NULL), &a);
-    kernel_run(FV_KERNEL_SGD, dtype, PTRS(nesterov.data, g.data, half.data, buffer.data), &a);
-    kernel_run(FV_KERNEL_ADAM, dtype, PTRS(adam.data, g.data, half.data, m.data, v.data), &a);
-    kernel_run(FV_KERNEL_RMSPROP, dtype, PTRS(rms.data, g.data, half.data, v2.data, NULL), &a);
-    kernel_run(FV_KERNEL_ADADELTA, dtype, PTRS(delta.data, g.data, half.data, v3.data, u.data), &a);
+    kernel_run(FV_KERNEL_SGD, dtype, PTRS(plain.data, g.data, half.data, NULL, NULL), &a);
+    kernel_run(FV_KERNEL_SGD, dtype, PTRS(nesterov.data, g.data, half.data, NULL, buffer.data), &a);
+    kernel_run(FV_KERNEL_ADAM, dtype, PTRS(adam.data, g.data, half.data, NULL, m.data, v.data), &a);
+    kernel_run(FV_KERNEL_RMSPROP, dtype, PTRS(rms.data, g.data, half.data, NULL, v2.data, NULL),
+               &a);
+    kernel_run(FV_KERNEL_ADADELTA, dtype,
+               PTRS(delta.data, g.data, half.data, NULL, v3.data, u.data), &a);
     for (int64_t i = 0; i < N; i++) {
         const double w = vec_get(start, i), d = 0.5 * vec_get(g, i) + 0.01 * w;
         const double b = 0.9 * vec_get(kept, i) + d, mean = sqrt(0.01 * d * d);

@@ -466,12 +466,13 @@ static void optimizers(int64_t n, bool special)
         a.weight_decay = kind & 1 ? 0.1 : 0;
         a.decoupled = a.nesterov = (kind & 2) != 0;
         a.first = (kind & 4) != 0;
-        CHECK_KERNEL(SGD, a, 4, w, g, block, m);
-        CHECK_KERNEL(SGD, a, 1, w, g, block, none());
-        CHECK_KERNEL(ADAM, a, 5, w, g, block, m, v);
-        CHECK_KERNEL(RMSPROP, a, 5, w, g, block, v, m);
-        CHECK_KERNEL(RMSPROP, a, 4, w, g, block, v, none());
-        CHECK_KERNEL(ADADELTA, a, 5, w, g, block, v, u);
+        const vec copy = kind & 1 ? vec_new(FV_BF16, n) : none();
+        CHECK_KERNEL(SGD, a, 5, w, g, block, copy, m);
+        CHECK_KERNEL(SGD, a, 4, w, g, block, copy, none());
+        CHECK_KERNEL(ADAM, a, 6, w, g, block, copy, m, v);
+        CHECK_KERNEL(RMSPROP, a, 6, w, g, block, copy, v, m);
+        CHECK_KERNEL(RMSPROP, a, 5, w, g, block, copy, v, none());
+        CHECK_KERNEL(ADADELTA, a, 6, w, g, block, copy, v, u);
     }
     const vec x = floats(n, false);
     CHECK_KERNEL(SUMSQ, a, 1, sum, x);

@@ -27,23 +27,39 @@ struct fv_mem_free {
 };
 
 /*
- * Size classes: four steps to each doubling from 64 bytes on, so at most a fifth of a block is
- * wasted and a size maps to its class with a few bit operations. Up to 256 bytes: 64, 128, 192,
- * 256. All are multiples of 64.
+ * Size classes, all multiples of 64: 64, 128, 192, 256 bytes, then four steps to each doubling up
+ * to 1 MiB and 16 beyond, so that a size maps to its class with a few bit operations. At most a
+ * fifth of a block is wasted, of a large one a 17th: those are what a model's memory consists of.
  */
+enum { COARSE_TOP = 8, COARSE_BITS = 2, COARSE = 5 }; /* from 2^8 on; the first such class */
+enum { FINE_TOP = 20, FINE_BITS = 4, FINE = COARSE + ((FINE_TOP - COARSE_TOP) << COARSE_BITS) };
+
+/* Within 2^top < bytes <= 2^(top+1), of classes with 2^bits steps to each doubling. */
+static inline unsigned step_of(size_t bytes, unsigned top, unsigned bits)
+{
+    return (unsigned)((bytes - 1) >> (top - bits)) & ((1u << bits) - 1);
+}
+/* The size of class `at`, counted from the first with that many steps, which begin at 2^top. */
+static inline size_t step_bytes(unsigned at, unsigned top, unsigned bits)
+{
+    top += at >> bits;
+    return ((size_t)1 << top) + (((size_t)(at & ((1u << bits) - 1)) + 1) << (top - bits));
+}
+
 static unsigned class_of(size_t bytes)
 {
-    if (bytes <= 256) return (unsigned)((bytes + 63) / 64);    /* 1..4: 64, 128, 192, 256 */
-    unsigned top = 63u - (unsigned)__builtin_clzll(bytes - 1); /* 2^top < bytes <= 2^(top+1) */
-    unsigned step = (unsigned)((bytes - 1) >> (top - 2)) & 3u;
-    return 5 + (top - 8) * 4 + step;
+    if (bytes <= 256) return (unsigned)((bytes + 63) / 64); /* 1..4: 64, 128, 192, 256 */
+    const unsigned top = 63u - (unsigned)__builtin_clzll(bytes - 1);
+    if (top < FINE_TOP)
+        return COARSE + ((top - COARSE_TOP) << COARSE_BITS) + step_of(bytes, top, COARSE_BITS);
+    return FINE + ((top - FINE_TOP) << FINE_BITS) + step_of(bytes, top, FINE_BITS);
 }
 
 static size_t class_bytes(unsigned cls)
 {
-    if (cls <= 4) return (size_t)cls * 64;
-    unsigned top = 8 + (cls - 5) / 4, step = (cls - 5) % 4;
-    return ((size_t)1 << top) + ((size_t)(step + 1) << (top - 2));
+    if (cls < COARSE) return (size_t)cls * 64;
+    return cls < FINE ? step_bytes(cls - COARSE, COARSE_TOP, COARSE_BITS)
+                      : step_bytes(cls - FINE, FINE_TOP, FINE_BITS);
 }
 
 unsigned fv_mem_class(size_t bytes, size_t *rounded)
@@ -145,7 +161,7 @@ static void *take_new(fv_mem *mem, size_t bytes)
 
 void *fv_mem_alloc(fv_mem *mem, size_t bytes)
 {
-    if (bytes > SIZE_MAX / 4) return NULL;
+    if (bytes > FV_MEM_LARGEST) return NULL;
     size_t rounded;
     unsigned cls = fv_mem_class(bytes, &rounded);
     void *ptr =

@@ -12,7 +12,9 @@
 
 #include "fovea/context.h"
 
-enum { FV_MEM_ALIGN = 64, FV_MEM_CLASSES = 224 };
+/* No block is larger than FV_MEM_LARGEST, which no CPU can address. */
+enum { FV_MEM_ALIGN = 64, FV_MEM_CLASSES = 501 };
+#define FV_MEM_LARGEST ((size_t)1 << 48)
 
 /* The free blocks of one size class. */
 typedef struct fv_mem_list {
@@ -31,7 +33,8 @@ typedef struct fv_mem {
 
 void fv_mem_init(fv_mem *mem, const fv_allocator *allocator, uint64_t cap, bool uncached);
 
-/* At least `bytes` (0 counts as 1) of uninitialised memory, or NULL. */
+/* At least `bytes` (0 counts as 1) of uninitialised memory, or NULL; always NULL for more than
+ * FV_MEM_LARGEST. */
 void *fv_mem_alloc(fv_mem *mem, size_t bytes);
 void *fv_mem_zalloc(fv_mem *mem, size_t bytes); /* zeroed */
 void fv_mem_free(fv_mem *mem, void *ptr, size_t bytes);
@@ -56,7 +59,7 @@ void *fv_mem_grow(fv_mem *mem, void *array, size_t *room, size_t need, size_t el
 bool fv_mem_charge(fv_mem *mem, size_t bytes);
 void fv_mem_refund(fv_mem *mem, size_t bytes);
 
-/* The size class of a request, and the size of that class's blocks. */
+/* The size class of a request of at most FV_MEM_LARGEST, and the size of that class's blocks. */
 unsigned fv_mem_class(size_t bytes, size_t *rounded);
 
 /* Returns every cached block to the allocator. */

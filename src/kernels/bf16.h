@@ -2,7 +2,8 @@
  * Kernels over bf16 tensors, launched with the dtype FV_BF16. A kernel widens a block of its bf16
  * operands to float in a buffer that stays in the caches, runs the float kernel of its table on it
  * and rounds the result once, to nearest even. So it has the bits of the float kernel on the
- * widened operands, rounded, at every level and for any number of threads.
+ * widened operands, rounded, at every level and for any number of threads. SIMD levels have a
+ * cross-entropy of their own that does the same in registers: a row of logits fills no cache twice.
  *
  *     fv_launch(ctx, FV_KERNEL_LAYER_NORM, FV_BF16, ptr, &args, sizeof args);
  *

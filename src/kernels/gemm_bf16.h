@@ -10,8 +10,10 @@
  * splits k into blocks of `depth` pairs: it packs its part of B, then FV_GEMM_BF16_ROWS rows of A
  * at a time, and multiplies them in row tiles.
  *
+ * A kernel without dot products of pairs keeps two floats in place of each word.
+ *
  *     fv_gemm_bf16_plan plan;
- *     fv_gemm_bf16_make_plan(g, threads, &plan);
+ *     fv_gemm_bf16_make_plan(g, threads, 1, &plan);
  */
 #ifndef FV_KERNELS_GEMM_BF16_H
 #define FV_KERNELS_GEMM_BF16_H
@@ -30,8 +32,19 @@ typedef struct fv_gemm_bf16_plan {
     int64_t a_words, b_words, sum_floats, lane_floats; /* scratch per thread */
 } fv_gemm_bf16_plan;
 
-void fv_gemm_bf16_make_plan(const fv_gemm *g, int threads, fv_gemm_bf16_plan *plan);
+/* `words`: of a packed pair, 1 or 2. */
+void fv_gemm_bf16_make_plan(const fv_gemm *g, int threads, int words, fv_gemm_bf16_plan *plan);
+/* Enough for either. */
 size_t fv_gemm_bf16_scratch(const fv_gemm *g, int threads);
+
+/* `count` pairs as floats: the second of each, then the first of each. */
+static inline void fv_gemm_bf16_widen(const int count, const uint32_t *pairs, uint32_t *out)
+{
+    for (int i = 0; i < count; i++)
+        out[i] = pairs[i] & 0xffff0000u;
+    for (int i = 0; i < count; i++)
+        out[count + i] = pairs[i] << 16;
+}
 
 /* The GEMM kernel for `bf16`: with fused multiply-adds, with the bf16 dot products of AVX512_BF16,
  * and (in tests) on emulated AMX tiles; fv_simd_gemm_amx_avx512 (kernels/gemm.h) runs it on tiles.

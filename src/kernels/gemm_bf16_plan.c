@@ -32,7 +32,7 @@ static void split_for_threads(const fv_gemm *g, int threads, fv_gemm_bf16_plan *
     }
 }
 
-void fv_gemm_bf16_make_plan(const fv_gemm *g, int threads, fv_gemm_bf16_plan *plan)
+void fv_gemm_bf16_make_plan(const fv_gemm *g, int threads, int words, fv_gemm_bf16_plan *plan)
 {
     *plan = (fv_gemm_bf16_plan){.pairs = divide_up(g->k, 2), .rows = larger(g->m, 1)};
     const double work = (double)g->m * (double)g->n * (double)g->k;
@@ -45,8 +45,8 @@ void fv_gemm_bf16_make_plan(const fv_gemm *g, int threads, fv_gemm_bf16_plan *pl
     split_for_threads(g, threads, plan);
     plan->row_items = divide_up(g->m, plan->rows);
     plan->column_items = divide_up(divide_up(g->n, FV_GEMM_PANEL), plan->panels);
-    plan->a_words = FV_GEMM_BF16_ROWS * plan->depth;
-    plan->b_words = plan->panels * FV_GEMM_PANEL * plan->depth;
+    plan->a_words = FV_GEMM_BF16_ROWS * plan->depth * words;
+    plan->b_words = plan->panels * FV_GEMM_PANEL * plan->depth * words;
     /* Partial sums between blocks of k cannot be kept in C if C is also the residual. */
     if (plan->depth < plan->pairs) plan->sum_floats = plan->rows * plan->panels * FV_GEMM_PANEL;
     if (g->aux == FV_GEMM_AUX_ROW_SUMS)
@@ -56,10 +56,15 @@ void fv_gemm_bf16_make_plan(const fv_gemm *g, int threads, fv_gemm_bf16_plan *pl
 
 size_t fv_gemm_bf16_scratch(const fv_gemm *g, int threads)
 {
-    fv_gemm_bf16_plan plan;
-    fv_gemm_bf16_make_plan(g, threads, &plan);
-    const int64_t words = plan.a_words + plan.b_words + plan.sum_floats + plan.lane_floats;
-    const size_t bytes = (size_t)words * sizeof(uint32_t);
-    const size_t copies = plan.serial ? 1 : (size_t)threads;
-    return bytes > SIZE_MAX / copies ? SIZE_MAX : bytes * copies;
+    size_t most = 0;
+    for (int words = 1; words <= 2; words++) {
+        fv_gemm_bf16_plan plan;
+        fv_gemm_bf16_make_plan(g, threads, words, &plan);
+        const int64_t each = plan.a_words + plan.b_words + plan.sum_floats + plan.lane_floats;
+        const size_t bytes = (size_t)each * sizeof(uint32_t);
+        const size_t copies = plan.serial ? 1 : (size_t)threads;
+        if (bytes > SIZE_MAX / copies) return SIZE_MAX;
+        if (bytes * copies > most) most = bytes * copies;
+    }
+    return most;
 }

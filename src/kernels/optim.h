@@ -46,7 +46,8 @@ typedef struct fv_step_gate_args {
 /* SUMSQ ptr: out (1 double, added to), x. Lanes in double; blocks of 4096 elements are added in
  *   order: the same bits for any number of threads.
  * STEP_GATE ptr: block; args: fv_step_gate_args.
- * The steps have one order of pointers: w, g, block (read only), then the state:
+ * The steps have one order of pointers: w, g, block (read only), the bf16 copy of an f32 w or NULL,
+ * which gets the new w rounded, then the state:
  * SGD: momentum buffer (NULL without momentum)
  * ADAM: m, v.   RMSPROP: v, momentum buffer (or NULL)
  * ADADELTA: v (square average), u (accumulated update) */

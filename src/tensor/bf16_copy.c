@@ -21,6 +21,11 @@ static bool is_current(const fv_buffer *buffer)
     return buffer->bf16 && buffer->owned && buffer->bf16_version == buffer->version;
 }
 
+static void *address_of(const fv_tensor *t)
+{
+    return (char *)t->buffer->bf16 + (t->data - (char *)t->buffer->data) / 2;
+}
+
 void *fv_bf16_copy(fv_ctx *ctx, const fv_tensor *t)
 {
     fv_buffer *buffer = t->buffer;
@@ -32,11 +37,12 @@ void *fv_bf16_copy(fv_ctx *ctx, const fv_tensor *t)
         return NULL;
     }
     if (is_new || !is_current(buffer)) round_buffer(ctx, buffer);
-    return (char *)buffer->bf16 + (t->data - (char *)buffer->data) / 2;
+    return address_of(t);
 }
 
-void fv_bf16_copy_refresh(fv_ctx *ctx, const fv_tensor *t)
+void *fv_bf16_copy_of_current(const fv_tensor *t)
 {
-    if (ctx->error == FV_OK && t->buffer->bf16 && !is_current(t->buffer))
-        round_buffer(ctx, t->buffer);
+    return is_current(t->buffer) ? address_of(t) : NULL;
 }
+
+void fv_bf16_copy_set_current(const fv_tensor *t) { t->buffer->bf16_version = t->buffer->version; }

@@ -90,7 +90,7 @@ static bool check_shape(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *sh
     char text[FV_SHAPE_TEXT];
     if (!fv_shape_count(rank, shape, count) ||
         !fv_checked_mul_size((size_t)*count, fv_dtype_size(dtype), bytes) ||
-        *bytes > SIZE_MAX / 4) { /* fv_mem_alloc rounds up and refuses more than that */
+        *bytes > FV_MEM_LARGEST) { /* fv_mem_alloc refuses more than that */
         fv_poison(ctx, FV_ERR_SHAPE, "shape %s has a negative size or too many elements",
                   fv_shape_text(text, rank, shape));
         return false;

@@ -219,14 +219,15 @@ static void update_all(fv_optim *optim, fv_optim_args args, const fv_tensor *blo
     for (int i = 0; i < optim->count; i++) {
         fv_tensor *w = optim->params->items[i].tensor;
         if (!w->grad || w->count == 0 || !updates(optim, i)) continue;
-        void *ptr[3 + STATES] = {w->data, w->grad->data, block->data};
+        void *copy = fv_bf16_copy_of_current(w);
+        void *ptr[4 + STATES] = {w->data, w->grad->data, block->data, copy};
         for (int k = 0; k < STATES; k++)
-            if (optim->slots[i].state[k]) ptr[3 + k] = optim->slots[i].state[k]->data;
+            if (optim->slots[i].state[k]) ptr[4 + k] = optim->slots[i].state[k]->data;
         args.n = w->count;
         args.weight_decay = optim->cfg.decay_matrices && w->rank < 2 ? 0 : optim->cfg.weight_decay;
         fv_launch(optim->ctx, kinds[optim->cfg.kind].kernel, w->dtype, ptr, &args, sizeof args);
         w->buffer->version++;
-        fv_bf16_copy_refresh(optim->ctx, w);
+        if (copy) fv_bf16_copy_set_current(w);
     }
 }
 

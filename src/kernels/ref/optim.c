@@ -3,6 +3,7 @@
  * here. */
 #include "kernels/optim.h"
 
+#include "kernels/half.h"
 #include "kernels/ref/real.h"
 
 typedef struct optim_job {
@@ -27,6 +28,14 @@ static real decayed(const optim_job *job, real g, real w)
     return a->weight_decay != 0 ? scaled + (real)a->weight_decay * w : scaled;
 }
 
+/* The new weight, also as bf16 where there is a copy. */
+static void put(const optim_job *job, int64_t i, real w)
+{
+    uint16_t *copy = job->ptr[3];
+    ((real *)job->ptr[0])[i] = w;
+    if (copy) copy[i] = fv_f32_to_bf16((float)w);
+}
+
 /* b = momentum b + g, then w -= lr b; Nesterov: w -= lr (g + momentum b). */
 static void sgd_range(const void *arg, int64_t begin, int64_t end, int thread)
 {
@@ -34,7 +43,8 @@ static void sgd_range(const void *arg, int64_t begin, int64_t end, int thread)
     const optim_job *job = arg;
     const fv_optim_args *a = job->args;
     const real lr = (real)a->lr, momentum = (real)a->momentum;
-    real *w = job->ptr[0], *buffer = job->ptr[3];
+    const real *w = job->ptr[0];
+    real *buffer = job->ptr[4];
     const real *grad = job->ptr[1];
     for (int64_t i = begin; i < end; i++) {
         real g = decayed(job, grad[i], w[i]);
@@ -43,7 +53,7 @@ static void sgd_range(const void *arg, int64_t begin, int64_t end, int thread)
             buffer[i] = b;
             g = a->nesterov ? g + momentum * b : b;
         }
-        w[i] = w[i] - lr * g;
+        put(job, i, w[i] - lr * g);
     }
 }
 
@@ -63,14 +73,15 @@ static void adam_range(const void *arg, int64_t begin, int64_t end, int thread)
     const real step = (real)(a->lr / a->correction1), root = (real)sqrt(a->correction2);
     const real blend = (real)(1 - a->beta1), beta2 = (real)a->beta2;
     const real rest = (real)(1 - a->beta2), eps = (real)a->eps;
-    real *weight = job->ptr[0], *m = job->ptr[3], *v = job->ptr[4];
+    const real *weight = job->ptr[0];
+    real *m = job->ptr[4], *v = job->ptr[5];
     const real *grad = job->ptr[1];
     for (int64_t i = begin; i < end; i++) {
         const real w = a->decoupled ? weight[i] * shrink : weight[i];
         const real g = a->decoupled ? (real)job->scale * grad[i] : decayed(job, grad[i], w);
         m[i] = m[i] + blend * (g - m[i]);
         v[i] = beta2 * v[i] + rest * (g * g);
-        weight[i] = w - step * (m[i] / (real_sqrt(v[i]) / root + eps));
+        put(job, i, w - step * (m[i] / (real_sqrt(v[i]) / root + eps)));
     }
 }
 
@@ -88,14 +99,15 @@ static void rmsprop_range(const void *arg, int64_t begin, int64_t end, int threa
     const fv_optim_args *a = job->args;
     const real lr = (real)a->lr, alpha = (real)a->beta2, rest = (real)(1 - a->beta2);
     const real momentum = (real)a->momentum, eps = (real)a->eps;
-    real *w = job->ptr[0], *v = job->ptr[3], *buffer = job->ptr[4];
+    const real *w = job->ptr[0];
+    real *v = job->ptr[4], *buffer = job->ptr[5];
     const real *grad = job->ptr[1];
     for (int64_t i = begin; i < end; i++) {
         const real g = decayed(job, grad[i], w[i]);
         v[i] = alpha * v[i] + rest * (g * g);
         real q = g / (real_sqrt(v[i]) + eps);
         if (buffer) q = buffer[i] = momentum * buffer[i] + q;
-        w[i] = w[i] - lr * q;
+        put(job, i, w[i] - lr * q);
     }
 }
 
@@ -113,14 +125,15 @@ static void adadelta_range(const void *arg, int64_t begin, int64_t end, int thre
     const fv_optim_args *a = job->args;
     const real lr = (real)a->lr, rho = (real)a->beta2, rest = (real)(1 - a->beta2);
     const real eps = (real)a->eps;
-    real *w = job->ptr[0], *v = job->ptr[3], *u = job->ptr[4];
+    const real *w = job->ptr[0];
+    real *v = job->ptr[4], *u = job->ptr[5];
     const real *grad = job->ptr[1];
     for (int64_t i = begin; i < end; i++) {
         const real g = decayed(job, grad[i], w[i]);
         v[i] = rho * v[i] + rest * (g * g);
         const real d = (real_sqrt(u[i] + eps) / real_sqrt(v[i] + eps)) * g;
         u[i] = rho * u[i] + rest * (d * d);
-        w[i] = w[i] - lr * d;
+        put(job, i, w[i] - lr * d);
     }
 }
 

@@ -4,6 +4,7 @@
  *
  *     enum { BF16_TILE_ROWS, BF16_TILE_COLS };            // the part of C in registers
  *     enum { BF16_STEP };                                 // pairs that are multiplied at once
+ *     enum { BF16_WORDS };       // words of a packed pair: 1, or 2 for floats, the second first
  *     bf16_tile, bf16_tile_run(t, rows)
  *     bf16_state, bf16_state_begin(s), bf16_state_end(s)  // of a thread at work
  *     bf16_place_lines(..), bf16_placed_strides(..)       // column-major A
@@ -114,18 +115,57 @@ V_INLINE void bf16_pack_column_major(const void *a, const bool half, int64_t a_c
     }
 }
 
+/* Packed panels of B become floats in place, twice as long: from the last line to the first, so
+ * that none is overwritten before it is read. */
+static void bf16_widen_panels(uint32_t *words, int64_t lines)
+{
+    uint32_t pairs[BF16_TILE_COLS];
+    for (int64_t line = lines - 1; line >= 0; line--) {
+        memcpy(pairs, words + line * BF16_TILE_COLS, sizeof pairs);
+        fv_gemm_bf16_widen(BF16_TILE_COLS, pairs, words + line * 2 * BF16_TILE_COLS);
+    }
+}
+
+/* The pairs of a row of A as floats, the second of each first. `pairs` may be the second half of
+ * `out`: a part is copied before its place is written. */
+static void bf16_widen_row(const uint32_t *pairs, int64_t n, uint32_t *out)
+{
+    enum { PART = 64 };
+    uint32_t part[PART];
+    for (int64_t begin = 0; begin < n; begin += PART) {
+        const int64_t count = bf16_min(PART, n - begin);
+        memcpy(part, pairs + begin, (size_t)count * sizeof *part);
+        for (int64_t i = 0; i < count; i++) {
+            out[2 * (begin + i)] = part[i] & 0xffff0000u;
+            out[2 * (begin + i) + 1] = part[i] << 16;
+        }
+    }
+}
+
 /* Rows of A as the tiles read them: row i starts at base + i * step. */
 typedef struct bf16_rows {
     const uint32_t *base;
     int64_t step;
 } bf16_rows;
 
-/* Whether the pairs of a row-major bf16 A are read in place, as aligned words. */
-static bool bf16_reads_in_place(const bf16_job *j, const bf16_item *item)
+/* Whether the pairs of a row-major bf16 A can be read as aligned words. */
+static bool bf16_is_aligned(const bf16_job *j, const bf16_item *item)
 {
     const fv_gemm *g = j->g;
     return j->a_half && g->a_col == 1 && g->a_row % 2 == 0 &&
            item->numbers % (2 * BF16_STEP) == 0 && (uintptr_t)j->a % sizeof(uint32_t) == 0;
+}
+
+/* A row of A, packed. */
+V_INLINE void bf16_pack_row(const void *a, const bool half, int64_t a_col, const bf16_item *item,
+                            uint32_t *out)
+{
+    if (a_col == 1)
+        bf16_pack_line(a, half, item->numbers, out);
+    else
+        for (int64_t pair = 0; pair < item->pairs; pair++)
+            out[pair] = bf16_word(a, half, 2 * pair * a_col, a_col, 2 * pair + 1 < item->numbers);
+    memset(out + item->pairs, 0, (size_t)(item->depth - item->pairs) * sizeof *out);
 }
 
 /* Packs `rows` rows of A starting at row `row` of the work item, unless they are read in place, and
@@ -137,11 +177,12 @@ static BF16_APART bf16_rows bf16_pack_a(const bf16_job *j, const bf16_item *item
     const bool half = j->a_half;
     const void *a = bf16_at(j->a, half, (item->row + row) * g->a_row + item->k * g->a_col);
     t->a_col = 1;
-    if (bf16_reads_in_place(j, item)) {
+    const bool is_aligned = bf16_is_aligned(j, item);
+    if (is_aligned && BF16_WORDS == 1) {
         t->a_row = g->a_row / 2;
         return (bf16_rows){a, t->a_row};
     }
-    t->a_row = item->depth;
+    t->a_row = item->depth * BF16_WORDS;
     if (g->a_row == 1 && g->a_col != 1) {
         if (half)
             bf16_pack_column_major(a, true, g->a_col, rows, item, item->a_block);
@@ -150,18 +191,16 @@ static BF16_APART bf16_rows bf16_pack_a(const bf16_job *j, const bf16_item *item
         return (bf16_rows){item->a_block, bf16_placed_strides(t, rows, item->depth)};
     }
     for (int64_t i = 0; i < rows; i++) {
-        uint32_t *out = item->a_block + i * item->depth;
+        /* Floats: packed into the second half of their place, unless they need no packing. */
+        uint32_t *out = item->a_block + i * t->a_row, *words = out + t->a_row - item->depth;
         const void *from = bf16_at(a, half, i * g->a_row);
-        if (g->a_col == 1)
-            half ? bf16_pack_line(from, true, item->numbers, out)
-                 : bf16_pack_line(from, false, item->numbers, out);
-        else
-            for (int64_t pair = 0; pair < item->pairs; pair++)
-                out[pair] = bf16_word(from, half, 2 * pair * g->a_col, g->a_col,
-                                      2 * pair + 1 < item->numbers);
-        memset(out + item->pairs, 0, (size_t)(item->depth - item->pairs) * sizeof *out);
+        if (!is_aligned && half)
+            bf16_pack_row(from, true, g->a_col, item, words);
+        else if (!is_aligned)
+            bf16_pack_row(from, false, g->a_col, item, words);
+        if (BF16_WORDS == 2) bf16_widen_row(is_aligned ? from : words, item->depth, out);
     }
-    return (bf16_rows){item->a_block, item->depth};
+    return (bf16_rows){item->a_block, t->a_row};
 }
 
 /* Row-major B. */
@@ -258,6 +297,8 @@ static void bf16_pack_b(const bf16_job *j, const bf16_item *item)
         bf16_pack_columns(b, false, g->b_col, item);
     else
         bf16_pack_elements(b, j, item);
+    const int64_t panels = (item->cols + BF16_TILE_COLS - 1) / BF16_TILE_COLS;
+    if (BF16_WORDS == 2) bf16_widen_panels(item->b_block, panels * item->depth);
 }
 
 /* ---- row tiles ------------------------------------------------------------------------- */
@@ -394,7 +435,7 @@ static BF16_APART void bf16_row_tile(const bf16_job *j, const bf16_item *item, i
         const int64_t cols = bf16_min(BF16_TILE_COLS, item->cols - col);
         const bool part = cols < BF16_TILE_COLS, start = first && !g->accumulate;
         float *partial = sums.base ? sums.base + row * sums.row + col : NULL;
-        t->b = item->b_block + col * item->depth;
+        t->b = item->b_block + col * item->depth * BF16_WORDS;
         t->from = start ? NULL : partial;
         t->from_row = sums.row;
         if (!start && (part || adds_half)) {
@@ -420,7 +461,7 @@ static BF16_APART void bf16_row_tile(const bf16_job *j, const bf16_item *item, i
 /* One block of k. */
 static void bf16_block(const bf16_job *j, const bf16_item *item)
 {
-    bf16_tile t = {.state = item->state, .pairs = item->depth};
+    bf16_tile t = {.state = item->state, .words = item->depth * BF16_WORDS};
     bf16_pack_b(j, item);
     for (int64_t begin = 0; begin < item->rows; begin += FV_GEMM_BF16_ROWS) {
         const int64_t end = bf16_min(item->rows, begin + FV_GEMM_BF16_ROWS);
@@ -477,7 +518,7 @@ static void bf16_gemm(const fv_exec *exec, void *const *ptr, const void *args)
                   .scratch = exec->scratch};
     if (j.g->k == 0)
         j.a = j.b = j.c; /* never read, and may be NULL, to which no offset may be added */
-    fv_gemm_bf16_make_plan(j.g, exec->threads, &j.plan);
+    fv_gemm_bf16_make_plan(j.g, exec->threads, BF16_WORDS, &j.plan);
     const int64_t items = j.plan.row_items * j.plan.column_items;
     if (items <= 0) return;
     if (j.plan.serial)

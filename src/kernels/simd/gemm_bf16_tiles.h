@@ -15,7 +15,7 @@
 #include "kernels/simd/half_simd.h"
 #include "kernels/simd/tile.h"
 
-enum { BF16_TILE_ROWS = 2 * TILE_ROWS, BF16_TILE_COLS = 32, BF16_STEP = 16 };
+enum { BF16_TILE_ROWS = 2 * TILE_ROWS, BF16_TILE_COLS = 32, BF16_STEP = 16, BF16_WORDS = 1 };
 
 /* Tiles 0 to 3 hold C, two by two; 4 and 5 the rows of A, 6 and 7 the columns of B. */
 typedef struct bf16_state {
@@ -25,10 +25,10 @@ typedef struct bf16_state {
 
 typedef struct bf16_tile {
     bf16_state *state;
-    int64_t pairs;
+    int64_t words; /* of a row of A: pairs */
     const uint32_t *a;
     int64_t a_row, a_col;
-    const uint32_t *b; /* [pairs][BF16_TILE_COLS] */
+    const uint32_t *b; /* [words][BF16_TILE_COLS] */
     const float *from; /* NULL: the sums start at 0; may be c */
     int64_t from_row;
     float *c;
@@ -105,7 +105,7 @@ static void bf16_tile_run(const bf16_tile *t, int rows)
     tile_state *s = &t->state->tiles;
     const int64_t a_step = t->a_row * (int64_t)sizeof *t->a, a_next = BF16_STEP * t->a_col;
     const uint32_t *a = t->a, *second = two ? a + TILE_ROWS * t->a_row : a, *b = t->b;
-    for (int64_t pair = t->pairs; pair > 0; pair -= BF16_STEP) {
+    for (int64_t word = t->words; word > 0; word -= BF16_STEP) {
         tile_load(s, 6, b, B_STEP);
         tile_load(s, 7, b + BF16_NEXT_COLS, B_STEP);
         tile_load(s, 4, a, a_step);

@@ -1,6 +1,7 @@
 /* Fused optimizer steps, in the order of operations of ref/optim.c. */
 #include "kernels/optim.h"
 
+#include "kernels/simd/half_simd.h"
 #include "kernels/simd/register.h"
 
 typedef struct optim_job {
@@ -31,6 +32,13 @@ V_INLINE int64_t step_range(const fv_optim_args *a, int64_t begin, int64_t end, 
 #define ARRAY(p) ((float *)job->ptr[p] ? (float *)job->ptr[p] + start : NULL)
 #define AT(p)    v_load((p) + i, count)
 
+/* The new weights from element `at` on, also as bf16 where there is a copy. */
+V_INLINE void put(const optim_job *job, int64_t at, int count, vf w)
+{
+    v_store((float *)job->ptr[0] + at, count, w);
+    if (job->ptr[3]) v_store_half(FV_BF16, (uint16_t *)job->ptr[3] + at, count, w);
+}
+
 /* The clipped gradient with L2 decay: scale g + wd w. */
 V_INLINE vf decayed(const optim_job *job, vf g, vf w)
 {
@@ -48,14 +56,15 @@ static void sgd_range(const void *arg, int64_t begin, int64_t end, int thread)
     int64_t start;
     const int64_t n = step_range(a, begin, end, &start);
     const vf lr = v_set((float)a->lr), momentum = v_set((float)a->momentum);
-    float *w = ARRAY(0), *buffer = ARRAY(3);
+    const float *w = ARRAY(0);
+    float *buffer = ARRAY(4);
     const float *grad = ARRAY(1);
     V_LOOP(
         n, 0, const vf old = AT(w); vf g = decayed(job, AT(grad), old); if (buffer) {
             const vf b = a->first ? g : v_add(v_mul(momentum, AT(buffer)), g);
             v_store(buffer + i, count, b);
             g = a->nesterov ? v_add(g, v_mul(momentum, b)) : b;
-        } v_store(w + i, count, v_sub(old, v_mul(lr, g))));
+        } put(job, start + i, count, v_sub(old, v_mul(lr, g))));
 }
 
 static void sgd(const fv_exec *exec, void *const *ptr, const void *args)
@@ -76,7 +85,8 @@ static void adam_range(const void *arg, int64_t begin, int64_t end, int thread)
     const vf root = v_set((float)sqrt(a->correction2));
     const vf blend = v_set((float)(1 - a->beta1)), beta2 = v_set((float)a->beta2);
     const vf rest = v_set((float)(1 - a->beta2)), eps = v_set((float)a->eps);
-    float *weight = ARRAY(0), *m = ARRAY(3), *v = ARRAY(4);
+    const float *weight = ARRAY(0);
+    float *m = ARRAY(4), *v = ARRAY(5);
     const float *grad = ARRAY(1);
     V_LOOP(n, 0, const vf old = AT(weight); const vf w = decoupled ? v_mul(old, shrink) : old;
            const vf g = decoupled ? v_mul(scale, AT(grad)) : decayed(job, AT(grad), w);
@@ -84,7 +94,7 @@ static void adam_range(const void *arg, int64_t begin, int64_t end, int thread)
            const vf v_new = v_add(v_mul(beta2, AT(v)), v_mul(rest, v_mul(g, g)));
            const vf deviation = v_add(v_div(v_sqrt(v_new), root), eps);
            v_store(m + i, count, m_new); v_store(v + i, count, v_new);
-           v_store(weight + i, count, v_sub(w, v_mul(step, v_div(m_new, deviation)))));
+           put(job, start + i, count, v_sub(w, v_mul(step, v_div(m_new, deviation)))));
 }
 
 static void adam(const fv_exec *exec, void *const *ptr, const void *args)
@@ -102,7 +112,8 @@ static void rmsprop_range(const void *arg, int64_t begin, int64_t end, int threa
     const vf lr = v_set((float)a->lr), alpha = v_set((float)a->beta2);
     const vf rest = v_set((float)(1 - a->beta2)), eps = v_set((float)a->eps);
     const vf momentum = v_set((float)a->momentum);
-    float *w = ARRAY(0), *v = ARRAY(3), *buffer = ARRAY(4);
+    const float *w = ARRAY(0);
+    float *v = ARRAY(4), *buffer = ARRAY(5);
     const float *grad = ARRAY(1);
     V_LOOP(
         n, 0, const vf old = AT(w); const vf g = decayed(job, AT(grad), old);
@@ -110,7 +121,7 @@ static void rmsprop_range(const void *arg, int64_t begin, int64_t end, int threa
         v_store(v + i, count, v_new); vf q = v_div(g, v_add(v_sqrt(v_new), eps)); if (buffer) {
             q = v_add(v_mul(momentum, AT(buffer)), q);
             v_store(buffer + i, count, q);
-        } v_store(w + i, count, v_sub(old, v_mul(lr, q))));
+        } put(job, start + i, count, v_sub(old, v_mul(lr, q))));
 }
 
 static void rmsprop(const fv_exec *exec, void *const *ptr, const void *args)
@@ -127,7 +138,8 @@ static void adadelta_range(const void *arg, int64_t begin, int64_t end, int thre
     const int64_t n = step_range(a, begin, end, &start);
     const vf lr = v_set((float)a->lr), rho = v_set((float)a->beta2);
     const vf rest = v_set((float)(1 - a->beta2)), eps = v_set((float)a->eps);
-    float *w = ARRAY(0), *v = ARRAY(3), *u = ARRAY(4);
+    const float *w = ARRAY(0);
+    float *v = ARRAY(4), *u = ARRAY(5);
     const float *grad = ARRAY(1);
     V_LOOP(n, 0, const vf old = AT(w); const vf g = decayed(job, AT(grad), old);
            const vf v_new = v_add(v_mul(rho, AT(v)), v_mul(rest, v_mul(g, g)));
@@ -135,7 +147,7 @@ static void adadelta_range(const void *arg, int64_t begin, int64_t end, int thre
            const vf ratio = v_div(v_sqrt(v_add(u_old, eps)), v_sqrt(v_add(v_new, eps)));
            const vf d = v_mul(ratio, g); v_store(v + i, count, v_new);
            v_store(u + i, count, v_add(v_mul(rho, u_old), v_mul(rest, v_mul(d, d))));
-           v_store(w + i, count, v_sub(old, v_mul(lr, d))));
+           put(job, start + i, count, v_sub(old, v_mul(lr, d))));
 }
 
 static void adadelta(const fv_exec *exec, void *const *ptr, const void *args)
