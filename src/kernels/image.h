@@ -20,8 +20,9 @@
  * CONV2D_WEIGHT ptr: dw, x, y
  *   dw[o,c,ky,kx] = sum over (n, oy, ox) of x[n,c,iy,ix] y[n,o,oy,ox]; `accumulate` starts at dw.
  *
- * Each sum is one FMA chain in the order named, ascending; elements outside an image count as 0 and
- * take part. f32: ref, AVX2, AVX-512, NEON with equal bits; f64: ref.
+ * Each sum is one FMA chain in the order named, ascending. Elements outside an image count as 0, and
+ * a kernel may leave out their products: that changes a result only if a weight is not finite or a
+ * sum underflows to -0. f32: ref, AVX2, AVX-512, NEON with equal bits; f64: ref.
  */
 typedef struct fv_conv2d_args {
     int64_t batch, groups;
