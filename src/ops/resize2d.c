@@ -76,11 +76,13 @@ static void backward(fv_op_back *back)
 
 static const resize2d_params larger = {.size = {5, 7}};
 static const resize2d_params smaller = {.size = {2, 3}};
+static const resize2d_params twice = {.size = {6, 8}};
 static const resize2d_params corners = {.size = {5, 4}, .align_corners = true};
 static const resize2d_params point = {.size = {1, 1}, .align_corners = true};
 
 static const fv_op_case cases[] = {
     {.name = "larger", .params = &larger, .n_in = 1, .in = {FV_IN(NORMAL, 2, 1, 3, 4)}},
+    {.name = "twice", .params = &twice, .n_in = 1, .in = {FV_IN(NORMAL, 1, 2, 3, 4)}},
     {.name = "smaller", .params = &smaller, .n_in = 1, .in = {FV_IN(NORMAL, 1, 2, 5, 4)}},
     {.name = "corners", .params = &corners, .n_in = 1, .in = {FV_IN(NORMAL, 1, 2, 3, 3)}},
     {.name = "to one", .params = &point, .n_in = 1, .in = {FV_IN(NORMAL, 1, 2, 3, 2)}},

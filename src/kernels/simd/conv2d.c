@@ -11,6 +11,7 @@
 #include "kernels/image.h"
 #include "kernels/simd/conv2d_images.h"
 #include "kernels/simd/gemm_simd.h"
+#include "kernels/simd/pairs.h"
 #include "kernels/simd/register.h"
 
 enum { DEPTH = 512, ROWS = 192, ROWS_MIN = 24, ITEMS_PER_THREAD = 4, PANEL = FV_GEMM_PANEL };
@@ -65,19 +66,11 @@ FV_INLINE void copy_run(float *out, const float *in, int64_t n)
     if (n > 0) fv_vec_store_part(out, (int)n, fv_vec_load_part(in, (int)n));
 }
 
-/* Elements 0, 2, 4, ... of 2 FV_VEC floats. */
-FV_INLINE fv_vec load_even(const float *p)
+/* in[0], in[2], ... of `pairs` pairs */
+FV_INLINE void copy_even(float *out, const float *in, int64_t pairs)
 {
-#if FV_SIMD_LEVEL == 3
-    const __m512i even =
-        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    return _mm512_permutex2var_ps(fv_vec_load(p), even, fv_vec_load(p + FV_VEC));
-#elif FV_SIMD_LEVEL == 2
-    const __m256 pairs = _mm256_shuffle_ps(fv_vec_load(p), fv_vec_load(p + FV_VEC), 0x88);
-    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(pairs), 0xd8));
-#else
-    return vuzp1q_f32(fv_vec_load(p), fv_vec_load(p + FV_VEC));
-#endif
+    vf even, odd;
+    V_LOOP(pairs, 0, v_load_pairs(in + 2 * i, count, &even, &odd); v_store(out + i, count, even));
 }
 
 /* Every step-th element from `at` on of a source row with `width` elements; outside is left as it
@@ -91,9 +84,11 @@ FV_INLINE void copy_steps(float *out, int64_t length, const float *in, int64_t w
         return;
     }
     int64_t i = at < 0 ? divide_up(-at, step) : 0;
-    if (step == 2)
-        for (; i + FV_VEC <= length && at + 2 * (i + FV_VEC) <= width; i += FV_VEC)
-            fv_vec_store(out + i, load_even(in + at + 2 * i));
+    if (step == 2) {
+        const int64_t pairs = smaller(length - i, (width - at) / 2 - i);
+        copy_even(out + i, in + at + 2 * i, pairs);
+        if (pairs > 0) i += pairs;
+    }
     for (; i < length && at + i * step < width; i++)
         out[i] = in[at + i * step];
 }

@@ -13,8 +13,10 @@ enum {
     IMAGES = SUM_VECS * FV_VEC, /* 32 with AVX-512, else 16 */
     TILE = FV_GEMM_TILE_ROWS,
     TILE_ROWS = FV_SIMD_LEVEL == 3 ? 2 * TILE : TILE, /* 24, 12 and 24 registers of sums */
-    BLOCK = 16,                                       /* pixels of a work item */
-    ROWS = 96,                                        /* of weights of a work item */
+    BLOCK = 16,
+    WIDE_BLOCK = 64,   /* pixels of a work item; the latter for sums up to LONG_SUM */
+    SUMS = 96 * BLOCK, /* of a work item: rows x pixels */
+    LONG_SUM = 1024,
     ITEMS_PER_THREAD = 4,
     MOST_TAPS = 256,
     MOST_FLOATS = 1 << 23 /* of reordered images: 32 MiB */
@@ -28,7 +30,7 @@ typedef struct images_job {
     int64_t from_c, to_c;
     int64_t pitch;            /* floats of a reordered channel */
     unsigned columns_read[2]; /* of the source, column x: bit x % 4 of entry x % 8 / 4 */
-    int64_t item_rows, row_items, blocks;
+    int64_t block, blocks, item_rows, row_items;
     int64_t first; /* image */
     int images;    /* of this round */
     const float *src, *w, *bias;
@@ -69,7 +71,7 @@ bool fv_conv2d_images_fit(const fv_conv2d_args *a)
 
 size_t fv_conv2d_images_scratch(const fv_conv2d_args *a, bool data, int threads)
 {
-    const int64_t sums = (int64_t)threads * ROWS * BLOCK * IMAGES;
+    const int64_t sums = (int64_t)threads * SUMS * IMAGES;
     return (size_t)(round_up(source_floats(a, data), FV_LINE) +
                     round_up(weight_floats(a, data), FV_LINE) + sums) *
            sizeof(float);
@@ -221,6 +223,7 @@ static void reorder_source(const void *arg, int64_t begin, int64_t end, int thre
     (void)thread;
     const images_job *j = arg;
     const int64_t width = j->from[1], plane = j->from[0] * width, apart = j->from_c * plane;
+    const int64_t ahead = j->data ? width : width * j->args->stride[0];
     for (int64_t item = begin; item < end; item++) {
         const int64_t c = item / j->from[0], y = item % j->from[0];
         if (!is_read(j, 0, y)) continue;
@@ -228,10 +231,13 @@ static void reorder_source(const void *arg, int64_t begin, int64_t end, int thre
         float *out = j->source + c * j->pitch + y * width * IMAGES;
         const int64_t whole = j->images == IMAGES ? width & ~(int64_t)3 : 0;
         for (int64_t line = 0; line < whole; line += FV_LINE)
-            for (int n = 0; n < IMAGES; n += FV_TRANSPOSE_ROWS)
+            for (int n = 0; n < IMAGES; n += FV_TRANSPOSE_ROWS) {
+                for (int i = 0; i < FV_TRANSPOSE_ROWS; i++)
+                    fv_prefetch_l1(in + (n + i) * apart + line + ahead);
                 for (int64_t x = line; x < smaller(whole, line + FV_LINE); x += 4)
                     reorder_four(in + n * apart + x, apart, j->columns_read[x % 8 / 4],
                                  out + x * IMAGES + n);
+            }
         for (int64_t x = whole; x < width; x += 4)
             reorder_few(j, in + x, apart, (int)smaller(4, width - x), out + x * IMAGES);
     }
@@ -260,7 +266,7 @@ static void pack_weights(const void *arg, int64_t begin, int64_t end, int thread
     }
 }
 
-/* `pixels` pixels, at most BLOCK, of one channel of the result, from sums [pixel][image]. */
+/* `pixels` pixels of one channel of the result, from sums [pixel][image]. */
 static void store_pixels(const images_job *j, const float *sums, float *out, int pixels)
 {
     const int64_t apart = j->to_c * j->to[0] * j->to[1];
@@ -284,14 +290,14 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
 {
     const images_job *j = arg;
     const int64_t area = j->to[0] * j->to[1], k = j->channels * j->taps;
-    float *sums = j->sums + (int64_t)thread * ROWS * BLOCK * IMAGES;
+    float *sums = j->sums + (int64_t)thread * SUMS * IMAGES;
     tap_list list;
     for (int64_t item = begin; item < end; item++) {
         const int64_t first_row = item % j->row_items * j->item_rows;
-        const int64_t pixel = item / j->row_items % j->blocks * BLOCK;
+        const int64_t pixel = item / j->row_items % j->blocks * j->block;
         const int64_t group = item / j->row_items / j->blocks;
         const int64_t rows = smaller(j->item_rows, j->rows - first_row);
-        const int pixels = (int)smaller(BLOCK, area - pixel);
+        const int pixels = (int)smaller(j->block, area - pixel);
         const float *weights = j->weights + (group * round_up(j->rows, TILE) + first_row) * k;
         image_tile t = {.taps = &list,
                         .channels = j->channels,
@@ -299,7 +305,7 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
                         .weight_channel = j->taps * TILE,
                         .source = j->source + group * j->channels * j->pitch,
                         .next_rows = k * TILE,
-                        .sums_row = BLOCK * IMAGES};
+                        .sums_row = j->block * IMAGES};
         for (int p = 0; p < pixels; p++) {
             list_taps(j, (pixel + p) / j->to[1], (pixel + p) % j->to[1], &list);
             for (int64_t row = 0; row < rows; row += TILE_ROWS) {
@@ -329,8 +335,10 @@ static void find_columns(images_job *j)
 static void choose_items(const fv_exec *exec, images_job *j)
 {
     const int64_t wanted = (int64_t)ITEMS_PER_THREAD * exec->threads;
-    j->blocks = divide_up(j->to[0] * j->to[1], BLOCK);
-    j->item_rows = ROWS;
+    const int64_t area = j->to[0] * j->to[1];
+    j->block = area >= WIDE_BLOCK && j->channels * j->taps <= LONG_SUM ? WIDE_BLOCK : BLOCK;
+    j->blocks = divide_up(area, j->block);
+    j->item_rows = SUMS / j->block;
     while (exec->threads > 1 && j->item_rows > TILE_ROWS &&
            j->args->groups * j->blocks * divide_up(j->rows, j->item_rows) < wanted)
         j->item_rows = round_up(j->item_rows / 2, TILE_ROWS);
@@ -363,7 +371,7 @@ void fv_conv2d_images(const fv_exec *exec, const fv_conv2d_args *a, bool data, v
     for (j.first = 0; j.first < a->batch; j.first += IMAGES) {
         j.images = (int)smaller(IMAGES, a->batch - j.first);
         fv_exec_rows(exec, j.from_c * j.from[0], j.from[1] * IMAGES, reorder_source, &j);
-        fv_exec_rows(exec, a->groups * j.blocks * j.row_items, j.item_rows * BLOCK * (k + 1) * 2,
+        fv_exec_rows(exec, a->groups * j.blocks * j.row_items, j.item_rows * j.block * (k + 1) * 2,
                      run_items, &j);
     }
 }

@@ -25,6 +25,8 @@
 #define fv_simd_attention_grad_register    FV_LEVEL_SYMBOL(fv_simd_attention_grad_register)
 #define fv_simd_attention_weights_register FV_LEVEL_SYMBOL(fv_simd_attention_weights_register)
 #define fv_simd_bf16_register              FV_LEVEL_SYMBOL(fv_simd_bf16_register)
+#define fv_simd_batch_norm_register        FV_LEVEL_SYMBOL(fv_simd_batch_norm_register)
+#define fv_simd_pool2d_register            FV_LEVEL_SYMBOL(fv_simd_pool2d_register)
 #define fv_simd_conv2d_register            FV_LEVEL_SYMBOL(fv_simd_conv2d_register)
 #define fv_simd_conv2d_weight_register     FV_LEVEL_SYMBOL(fv_simd_conv2d_weight_register)
 #define fv_conv2d_images                   FV_LEVEL_SYMBOL(fv_conv2d_images)
