@@ -241,7 +241,7 @@ typedef struct fv_augment {
     double brightness; /* b in [0, 1): multiplied by 1 - b to 1 + b */
     double contrast;   /* c in [0, 1): the distance to the mean multiplied by 1 - c to 1 + c */
     double colour;     /* j in [0, 1): each channel multiplied by its own 1 - j to 1 + j */
-    int64_t crop[2];   /* so many rows and columns are kept, anywhere in the picture; 0: all */
+    int64_t crop[2];   /* rows and columns to keep, from a random place; 0: all */
 } fv_augment;
 
 /* x real [c, h, w]. What is drawn depends on the context's seed and step and on `row`, the

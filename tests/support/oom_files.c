@@ -229,6 +229,7 @@ static bool load_flac(fv_ctx *ctx, const void *unused)
 }
 #endif
 
+#if defined FV_HAVE_PNG || defined FV_HAVE_JPEG
 /* A picture, as floats of another size and changed. */
 static bool load_picture(fv_ctx *ctx, const char *name)
 {
@@ -246,6 +247,7 @@ static bool load_picture(fv_ctx *ctx, const char *name)
     fv_scope_end(ctx);
     return fv_ctx_error(ctx) == FV_OK;
 }
+#endif
 
 #ifdef FV_HAVE_PNG
 static bool load_png(fv_ctx *ctx, const void *unused)
