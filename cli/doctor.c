@@ -106,6 +106,28 @@ static void print_features(void)
     }
 }
 
+static void print_libraries(void)
+{
+    heading("Libraries");
+    fv_library library = {.struct_size = sizeof library};
+    for (int i = 0; fv_library_get(i, &library); i++) {
+        printf("  %-14s ", library.name);
+        cli_styled(stdout, library.found ? CLI_GREEN : CLI_DIM,
+                   library.found  ? "found"
+                   : library.used ? "not found"
+                                  : "left out",
+                   9);
+        printf(" %s", library.purpose);
+        if (library.found) {
+            fputs(": ", stdout);
+            cli_safe_text(stdout, library.path[0] ? library.path : library.file);
+        } else if (library.used) {
+            printf(": install %s (Debian: apt install %s)", library.file, library.package);
+        }
+        fputc('\n', stdout);
+    }
+}
+
 static void print_checks(const report *r)
 {
     heading("Self-test");
@@ -130,6 +152,7 @@ static void print_text(const report *r)
     row_bytes("free", r->memory.available, "unknown");
     row_bytes("cap", r->memory.cap, "none");
     print_features();
+    print_libraries();
     print_checks(r);
 }
 
@@ -166,6 +189,23 @@ static void json_cpu(cli_json *j, const fv_cpu_info *cpu)
     cli_json_close(j, '}');
 }
 
+static void json_libraries(cli_json *j)
+{
+    fv_library library = {.struct_size = sizeof library};
+    cli_json_open(j, "libraries", '[');
+    for (int i = 0; fv_library_get(i, &library); i++) {
+        cli_json_open(j, NULL, '{');
+        cli_json_text(j, "name", library.name);
+        cli_json_text(j, "gives", library.purpose);
+        cli_json_bool(j, "used", library.used);
+        cli_json_bool(j, "found", library.found);
+        cli_json_text(j, "path", library.path);
+        cli_json_text(j, "package", library.package);
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+}
+
 static void print_json(const report *r)
 {
     cli_json j = {.to = stdout};
@@ -190,6 +230,7 @@ static void print_json(const report *r)
         cli_json_close(&j, '}');
     }
     cli_json_close(&j, ']');
+    json_libraries(&j);
     cli_json_open(&j, "checks", '[');
     for (int i = 0; i < CHECKS; i++) {
         for (int level = FV_SIMD_SCALAR; level <= (int)r->cpu.best; level++) {

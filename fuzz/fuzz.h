@@ -47,6 +47,9 @@ void fuzz_check(fv_ctx *ctx);
 double fuzz_clock(void); /* CPU seconds of this thread */
 void fuzz_bound(const char *what, fv_status status, size_t made, size_t max, double began);
 
+/* Decodes a picture file as stored, as grey and as colours; two channels must be refused. */
+void fuzz_picture(const uint8_t *data, size_t bytes, const char *name);
+
 /* Reads a tokenizer of any kind; what is accepted must encode texts with ids and offsets in range,
  * and decode what it encoded. */
 void fuzz_tokens(const uint8_t *data, size_t bytes);

@@ -318,7 +318,7 @@ static void look_at_doctor(const fv_value *v)
 {
     const fv_value *ok = fv_value_get(v, "ok"), *checks = fv_value_get(v, "checks");
     CHECK(has(v, "cpu", FV_VALUE_OBJECT) && has(v, "memory", FV_VALUE_OBJECT));
-    CHECK(has(v, "features", FV_VALUE_ARRAY));
+    CHECK(has(v, "features", FV_VALUE_ARRAY) && has(v, "libraries", FV_VALUE_ARRAY));
     CHECK(ok && ok->kind == FV_VALUE_BOOL && ok->as.boolean);
     CHECK(checks && checks->kind == FV_VALUE_ARRAY && checks->count >= 2);
 }

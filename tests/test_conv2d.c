@@ -24,9 +24,25 @@ static const shape shapes[] = {
     {1, 57, 3, 3, 4, {3, 3}, {PAD1}},                   /* 513 taps: a block + 1 */
     {2, 3, 200, 3, 3, {1, 1}, {.stride = {1, 1}}},      /* more rows than a work item has */
     {2, 4, 6, 9, 8, {3, 3}, {.stride = {3, 2}, .padding = {2, 3}, .dilation = {2, 3}, .groups = 2}},
-    {5, 2, 3, 20, 30, {3, 3}, {PAD1}},              /* several blocks of pixels */
-    {2, 2, 3, 3, 3, {1, 1}, {.stride = {4, 3}}},    /* pixels that nothing reads */
-    {1, 8, 8, 1, 700, {1, 3}, {.padding = {0, 1}}}, /* a row longer than a block */
+    {5, 2, 3, 20, 30, {3, 3}, {PAD1}},                   /* several blocks of pixels */
+    {2, 2, 3, 3, 3, {1, 1}, {.stride = {4, 3}}},         /* pixels that nothing reads */
+    {1, 8, 8, 1, 700, {1, 3}, {.padding = {0, 1}}},      /* a row longer than a block */
+    {1, 3, 5, 40, 37, {3, 3}, {.stride = {2, 2}, PAD1}}, /* every second column, over vectors */
+    {14, 3, 11, 5, 3, {3, 3}, {PAD1}}, /* images as lanes: 14 of 16, tiles of 11, 12 and 13 rows, */
+    {16, 5, 12, 4, 4, {3, 3}, {PAD1}}, /* one block of pixels, */
+    {28, 4, 13, 5, 7, {3, 2}, {.stride = {2, 3}, .padding = {1, 0}}}, /* 28 of 32, */
+    {32, 2, 100, 4, 4, {2, 2}, {PAD1}},                               /* more rows than an item, */
+    {33, 2, 3, 4, 4, {3, 3}, {PAD1}}, /* 33 images, too few for two rounds of 32, */
+    {62,
+     4,
+     6,
+     9,
+     8,
+     {3, 3},
+     {.stride = {3, 2}, .padding = {2, 3}, .dilation = {2, 3}, .groups = 2}},
+    {32, 2, 3, 8, 9, {1, 1}, {.stride = {2, 2}}}, /* rows and columns that no result reads */
+    {32, 2, 3, 3, 9, {1, 2}, {.stride = {1, 8}}},
+    {32, 2, 3, 2, 17, {1, 17}, {.padding = {0, 8}}},
 };
 
 typedef struct numbers {

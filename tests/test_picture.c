@@ -228,7 +228,12 @@ static void pictures_as_floats(void)
 
 static void augmentation_depends_on_its_key_alone(void)
 {
-    const fv_augment how = {.shift = 2, .flip = true, .brightness = 0.3, .contrast = 0.2};
+    const fv_augment how = {.shift = 2,
+                            .flip = true,
+                            .brightness = 0.3,
+                            .contrast = 0.2,
+                            .colour = 0.1,
+                            .crop = {3, 4}};
     fv_ctx *ctx = context();
     fv_tensor *x = tensor_random(ctx, 5, 3, 2, 4, 5);
     fv_ctx_set_step(ctx, 3, 0);
@@ -275,6 +280,50 @@ static void augmentation_reaches_its_whole_range(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* Crops start at every place with the same draw for all channels; colours differ by channel and
+ * stay in range; both depend on the key alone. */
+static void crops_and_colours(void)
+{
+    fv_ctx *ctx = context();
+    fv_tensor *x = tensor_of(ctx, (float[]){1, 2, 3, 4, 5, 6, 7, 8, 10, 20, 30, 40, 50, 60, 70, 80},
+                             3, 2, 2, 4);
+    int seen[2][2] = {{0}};
+    for (uint64_t row = 0; row < 100; row++) {
+        float v[2][3];
+        fv_tensor *y = fv_picture_augment(ctx, x, &(fv_augment){.crop = {1, 3}}, row);
+        CHECK_OK(ctx, fv_tensor_read(ctx, y, v, sizeof v));
+        const int first = (int)v[0][0] - 1;
+        CHECK(first == 0 || first == 1 || first == 4 || first == 5);
+        for (int i = 0; i < 3; i++)
+            CHECK(v[0][i] == (float)(first + 1 + i) && v[1][i] == 10 * v[0][i]);
+        seen[first / 4 % 2][first % 4 % 2]++;
+    }
+    CHECK(seen[0][0] > 0 && seen[0][1] > 0 && seen[1][0] > 0 && seen[1][1] > 0);
+    float least = 2, most = 0;
+    for (uint64_t row = 0; row < 100; row++) {
+        float v[16];
+        fv_tensor *y = fv_picture_augment(ctx, x, &(fv_augment){.colour = 0.5}, row);
+        CHECK_OK(ctx, fv_tensor_read(ctx, y, v, sizeof v));
+        const float a = v[0], b = v[8] / 10;
+        CHECK(a >= 0.5f && a <= 1.5f && b >= 0.5f && b <= 1.5f && a != b);
+        CHECK(fabsf(v[7] - 8 * a) < 1e-5f && fabsf(v[15] - 80 * b) < 1e-4f);
+        least = fminf(least, a);
+        most = fmaxf(most, a);
+    }
+    CHECK(least < 0.6f && most > 1.4f);
+    fv_picture_augment(ctx, x, &(fv_augment){.crop = {3, 1}}, 0);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "a crop of 3 x 1 from 2 x 4");
+    fv_picture_augment(ctx, x, &(fv_augment){.crop = {1, 5}}, 0);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "a crop of 1 x 5 from 2 x 4");
+    fv_picture_augment(ctx, x, &(fv_augment){.crop = {-1, 1}}, 0);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "a crop of -1 x 1");
+    fv_picture_augment(ctx, x, &(fv_augment){.crop = {1, -1}}, 0);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "a crop of 1 x -1");
+    fv_picture_augment(ctx, x, &(fv_augment){.colour = 1}, 0);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "colour 1");
+    fv_ctx_destroy(&ctx);
+}
+
 TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
@@ -289,5 +338,6 @@ TEST_MAIN(argc, argv)
     RUN(pictures_as_floats);
     RUN(augmentation_depends_on_its_key_alone);
     RUN(augmentation_reaches_its_whole_range);
+    RUN(crops_and_colours);
     return TEST_END();
 }

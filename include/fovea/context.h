@@ -351,6 +351,10 @@ FV_API void fv_pool_destroy(fv_pool **pool);
  *     for (int i = 0; fv_feature_get(i, &f); i++)
  *         printf("%s: %s\n", f.name, f.present ? f.description : "not built in");
  *
+ *     fv_library lib = {.struct_size = sizeof lib};
+ *     for (int i = 0; fv_library_get(i, &lib); i++)
+ *         printf("%s, for %s: %s\n", lib.name, lib.purpose, lib.found ? lib.path : "not found");
+ *
  * None of these calls needs a context, and all may be called from any thread. Each struct begins
  * with its size, set by the caller, so that fields unknown to an older caller are not written.
  */
@@ -397,6 +401,21 @@ typedef struct fv_feature {
 
 /* Fills `out` with feature number `index`, from 0. Returns false past the last one. */
 FV_API bool fv_feature_get(int index, fv_feature *out);
+
+/* A library that is loaded by the first call that needs it. */
+typedef struct fv_library {
+    size_t struct_size;
+    const char *name;    /* e.g. "libpng" */
+    const char *purpose; /* e.g. "PNG files" */
+    const char *file;    /* what is loaded, e.g. "libpng16.so.16" */
+    const char *package; /* Debian's, e.g. "libpng16-16" */
+    bool used;           /* false: this build cannot use it */
+    bool found;          /* it can be loaded: the call loads it */
+    char path[256];      /* where it was found; "" if unknown */
+} fv_library;
+
+/* Fills `out` with library number `index`, from 0. Returns false past the last one. */
+FV_API bool fv_library_get(int index, fv_library *out);
 
 #ifdef __cplusplus
 }

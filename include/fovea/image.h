@@ -212,8 +212,8 @@ FV_API fv_tensor *fv_spectral_norm_run(fv_ctx *ctx, const fv_spectral_norm *norm
  *
  *     fv_tensor *pixels = fv_picture_load(ctx, "cat.jpg", 3);           // 3: as RGB, 1: grey
  *     fv_tensor *cat = fv_picture_floats(ctx, pixels, 224, 224);        // f32 [3, 224, 224]
- *     fv_augment how = {.shift = 8, .flip = true, .brightness = 0.2, .contrast = 0.2};
- *     cat = fv_picture_augment(ctx, cat, &how, 17);                     // row 17 of the step
+ *     fv_augment how = {.crop = {192, 192}, .flip = true, .brightness = 0.2, .colour = 0.1};
+ *     cat = fv_picture_augment(ctx, cat, &how, 17);         // row 17 of the step: [3, 192, 192]
  *
  * channels 0 keeps what the file has, 1 or 3. Bits beyond eight are dropped; where a PNG is
  * transparent, white shows. Errors: IO, FORMAT (not a picture, damaged, ends early), LIMIT
@@ -233,16 +233,20 @@ FV_API fv_tensor *fv_picture_decode(fv_ctx *ctx, const char *name, const void *d
  * keep the size. */
 FV_API fv_tensor *fv_picture_floats(fv_ctx *ctx, fv_tensor *pixels, int64_t height, int64_t width);
 
-/* Random changes of a picture; zeros change nothing. */
+/* Random changes of a picture, in this order but for the crop, which follows the shift; zeros
+ * change nothing. */
 typedef struct fv_augment {
     int64_t shift;     /* moved by up to so many pixels along each axis; zeros come in */
     bool flip;         /* mirrored left to right, one time in two */
     double brightness; /* b in [0, 1): multiplied by 1 - b to 1 + b */
     double contrast;   /* c in [0, 1): the distance to the mean multiplied by 1 - c to 1 + c */
+    double colour;     /* j in [0, 1): each channel multiplied by its own 1 - j to 1 + j */
+    int64_t crop[2];   /* rows and columns to keep, from a random place; 0: all */
 } fv_augment;
 
 /* x real [c, h, w]. What is drawn depends on the context's seed and step and on `row`, the
- * picture's number in the whole step, alone. Errors: ARGUMENT, SHAPE. */
+ * picture's number in the whole step, alone. Errors: ARGUMENT, SHAPE (also a crop larger than the
+ * picture). */
 FV_API fv_tensor *fv_picture_augment(fv_ctx *ctx, fv_tensor *x, const fv_augment *how,
                                      uint64_t row);
 

@@ -4,10 +4,11 @@
 
 #ifdef FV_HAVE_FLAC
 
-#include <dlfcn.h>
 #include <string.h>
 
 #include <FLAC/stream_decoder.h>
+
+#include "base/library.h"
 
 /* The functions that are used here. */
 #define FLAC_FUNCTIONS(X)                                                                          \
@@ -37,28 +38,14 @@ typedef struct flac_reader {
     int64_t largest;
 } flac_reader;
 
-/* A function of an open library; false: it has none of that name. */
-static bool find(void *library, const char *name, void *function)
-{
-    void *found = library ? dlsym(library, name) : NULL;
-    memcpy(function, &found, sizeof found);
-    return found != NULL;
-}
-
-/* The library stays loaded. What is used of its structs is equal in these versions (1.3 to 1.5). */
 static fv_status load_library(const fv_file *file, flac_api *api)
 {
-    static const char *const names[] = {"libFLAC.so.14", "libFLAC.so.12", "libFLAC.so.8"};
-    void *library = NULL;
-    for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    void *library = fv_library_open(FV_LIBRARY_FLAC);
     bool complete = true;
-#define FIND(name) complete = find(library, #name, &api->name) && complete;
+#define FIND(name) complete = fv_library_find(library, #name, &api->name) && complete;
     FLAC_FUNCTIONS(FIND)
 #undef FIND
-    FV_RETURN_IF(!complete, file->ctx, FV_ERR_UNSUPPORTED,
-                 "%s: FLAC files need the library libFLAC (libFLAC.so.12)", file->path);
-    return FV_OK;
+    return complete ? FV_OK : fv_library_missing(file->ctx, FV_LIBRARY_FLAC, file->path);
 }
 
 /* ---- callbacks -------------------------------------------------------------------- */

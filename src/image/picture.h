@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/ctx.h"
+#include "base/library.h"
 
 typedef struct fv_pixels {
     int64_t height, width, channels;
@@ -35,12 +36,5 @@ void fv_pixels_free(fv_ctx *ctx, fv_pixels *pixels);
 /* Fail: FORMAT, LIMIT, MEMORY, UNSUPPORTED (the library is missing). */
 fv_status fv_png_decode(const fv_picture_source *in, fv_pixels *out);
 fv_status fv_jpeg_decode(const fv_picture_source *in, fv_pixels *out);
-
-/* Stores the address of a library's function; false if there is none. */
-static inline bool fv_library_store(void *found, void *function)
-{
-    memcpy(function, &found, sizeof found);
-    return found != NULL;
-}
 
 #endif

@@ -3,7 +3,6 @@
 
 #ifdef FV_HAVE_JPEG
 
-#include <dlfcn.h>
 #include <string.h>
 #include <turbojpeg.h>
 
@@ -23,15 +22,12 @@ typedef struct jpeg_api {
 
 static fv_status load_library(const fv_picture_source *in, jpeg_api *api)
 {
-    void *library = dlopen("libturbojpeg.so.0", RTLD_NOW | RTLD_LOCAL);
+    void *library = fv_library_open(FV_LIBRARY_JPEG);
     bool complete = true;
-#define FIND(name)                                                                                 \
-    complete = fv_library_store(library ? dlsym(library, #name) : NULL, &api->name) && complete;
+#define FIND(name) complete = fv_library_find(library, #name, &api->name) && complete;
     JPEG_FUNCTIONS(FIND)
 #undef FIND
-    FV_RETURN_IF(!complete, in->ctx, FV_ERR_UNSUPPORTED,
-                 "%s: JPEG files need the library libjpeg-turbo (libturbojpeg.so.0)", in->name);
-    return FV_OK;
+    return complete ? FV_OK : fv_library_missing(in->ctx, FV_LIBRARY_JPEG, in->name);
 }
 
 /* Whether a call that returned `result` is to be accepted. Of what the decoder only warns about,

@@ -3,7 +3,6 @@
 
 #ifdef FV_HAVE_PNG
 
-#include <dlfcn.h>
 #include <png.h>
 #include <string.h>
 
@@ -20,15 +19,12 @@ typedef struct png_api {
 
 static fv_status load_library(const fv_picture_source *in, png_api *api)
 {
-    void *library = dlopen("libpng16.so.16", RTLD_NOW | RTLD_LOCAL);
+    void *library = fv_library_open(FV_LIBRARY_PNG);
     bool complete = true;
-#define FIND(name)                                                                                 \
-    complete = fv_library_store(library ? dlsym(library, #name) : NULL, &api->name) && complete;
+#define FIND(name) complete = fv_library_find(library, #name, &api->name) && complete;
     PNG_FUNCTIONS(FIND)
 #undef FIND
-    FV_RETURN_IF(!complete, in->ctx, FV_ERR_UNSUPPORTED,
-                 "%s: PNG files need the library libpng (libpng16.so.16)", in->name);
-    return FV_OK;
+    return complete ? FV_OK : fv_library_missing(in->ctx, FV_LIBRARY_PNG, in->name);
 }
 
 static fv_status failed(const fv_picture_source *in, const png_image *image)

@@ -20,8 +20,9 @@
  * CONV2D_WEIGHT ptr: dw, x, y
  *   dw[o,c,ky,kx] = sum over (n, oy, ox) of x[n,c,iy,ix] y[n,o,oy,ox]; `accumulate` starts at dw.
  *
- * Each sum is one FMA chain in the order named, ascending; elements outside an image count as 0 and
- * take part. f32: ref, AVX2, AVX-512, NEON with equal bits; f64: ref.
+ * Each sum is one FMA chain in the order named, ascending. Elements outside an image count as 0,
+ * and a kernel may leave out their products: that changes a result only if a weight is not finite
+ * or a sum underflows to -0. f32: ref, AVX2, AVX-512, NEON with equal bits; f64: ref.
  */
 typedef struct fv_conv2d_args {
     int64_t batch, groups;
@@ -31,9 +32,16 @@ typedef struct fv_conv2d_args {
     bool accumulate; /* CONV2D_WEIGHT */
 } fv_conv2d_args;
 
-/* CONV2D_WEIGHT of the reference kernels, for sizes that the others leave to it. */
-void fv_ref_conv2d_weight_f32(const fv_exec *exec, void *const *ptr, const void *args);
-void fv_ref_conv2d_weight_f64(const fv_exec *exec, void *const *ptr, const void *args);
+/* Reference kernels, for sizes that the others leave to them. */
+#define FV_REF_IMAGE_KERNEL(name)                                                                  \
+    void fv_ref_##name##_f32(const fv_exec *exec, void *const *ptr, const void *args);             \
+    void fv_ref_##name##_f64(const fv_exec *exec, void *const *ptr, const void *args)
+FV_REF_IMAGE_KERNEL(conv2d_weight);
+FV_REF_IMAGE_KERNEL(pool2d);
+FV_REF_IMAGE_KERNEL(pool2d_grad);
+FV_REF_IMAGE_KERNEL(resize2d);
+FV_REF_IMAGE_KERNEL(resize2d_grad);
+#undef FV_REF_IMAGE_KERNEL
 
 /* Whether an output of a convolution reads this row (axis 0) or column (axis 1) of x at `tap`. */
 static inline bool fv_conv2d_reads(const fv_conv2d_args *a, int axis, int64_t at, int64_t tap)

@@ -5,7 +5,6 @@
 
 #ifdef FV_HAVE_FONTS
 
-#include <dlfcn.h>
 #include <hb-ft.h>
 #include <math.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <ft2build.h>
 #include FT_FREETYPE_H
 
+#include "base/library.h"
 #include "io/file.h"
 
 /* The functions of the two libraries that are used here. */
@@ -61,25 +61,17 @@ struct fv_font_file {
     size_t bytes;
 };
 
-/* A function of an open library; false: it has none of that name. */
-static bool find(void *library, const char *name, void *function)
-{
-    void *found = library ? dlsym(library, name) : NULL;
-    memcpy(function, &found, sizeof found);
-    return found != NULL;
-}
-
 /* Loads the libraries now, so that only a program that draws with a font file needs them. They stay
  * loaded: both keep data of their own. */
 static fv_status load_libraries(fv_font_file *f, const char *path)
 {
-    void *freetype = dlopen("libfreetype.so.6", RTLD_NOW | RTLD_LOCAL);
-    void *harfbuzz = freetype ? dlopen("libharfbuzz.so.0", RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *freetype = fv_library_open(FV_LIBRARY_FREETYPE);
+    void *harfbuzz = freetype ? fv_library_open(FV_LIBRARY_HARFBUZZ) : NULL;
     bool complete = true;
-#define FIND(name) complete = find(freetype, #name, &f->api.name) && complete;
+#define FIND(name) complete = fv_library_find(freetype, #name, &f->api.name) && complete;
     FREETYPE_FUNCTIONS(FIND)
 #undef FIND
-#define FIND(name) complete = find(harfbuzz, #name, &f->api.name) && complete;
+#define FIND(name) complete = fv_library_find(harfbuzz, #name, &f->api.name) && complete;
     HARFBUZZ_FUNCTIONS(FIND)
 #undef FIND
     FV_RETURN_IF(!complete, f->ctx, FV_ERR_UNSUPPORTED,

@@ -26,20 +26,26 @@ fv_tensor *fv_picture_floats(fv_ctx *ctx, fv_tensor *pixels, int64_t height, int
     return fv_squeeze(ctx, x, 0);
 }
 
-/* The numbers of one picture: up to eight, each in [0, 1). The site is one that no op reaches by
- * counting, so that what a step computes before does not matter. */
-enum { DRAW_DOWN, DRAW_RIGHT, DRAW_FLIP, DRAW_BRIGHTNESS, DRAW_CONTRAST, DRAWS = 8 };
+/* The numbers of one picture, each in [0, 1); those of its channels follow DRAW_COLOUR. */
+enum {
+    DRAW_DOWN,
+    DRAW_RIGHT,
+    DRAW_FLIP,
+    DRAW_BRIGHTNESS,
+    DRAW_CONTRAST,
+    DRAW_CROP_DOWN,
+    DRAW_CROP_RIGHT,
+    DRAW_COLOUR
+};
 
-static void draw(const fv_ctx *ctx, uint64_t row, double out[DRAWS])
+/* Draw `index` of picture `row`. The site is one that no op reaches by counting, so that what a
+ * step computes before does not matter. */
+static double draw(const fv_ctx *ctx, uint64_t row, uint64_t index)
 {
     const uint64_t site = UINT64_C(1) << 63;
-    const uint64_t key = fv_rng_key(ctx->seed, ctx->step, site);
-    for (uint64_t block = 0; block < DRAWS / 4; block++) {
-        uint32_t word[4];
-        fv_rng_draw(key, row, block, word);
-        for (int i = 0; i < 4; i++)
-            out[block * 4 + (uint64_t)i] = (double)fv_rng_unit(word[i]);
-    }
+    uint32_t word[4];
+    fv_rng_draw(fv_rng_key(ctx->seed, ctx->step, site), row, index / 4, word);
+    return (double)fv_rng_unit(word[index % 4]);
 }
 
 /* x moved along one axis: element i becomes element i + by, zeros come in. */
@@ -65,12 +71,33 @@ static fv_tensor *mirror(fv_ctx *ctx, fv_tensor *x)
     return fv_index_select(ctx, x, order, 2);
 }
 
-/* mean + f (x - mean), f in 1 - range .. 1 + range */
-static fv_tensor *change_contrast(fv_ctx *ctx, fv_tensor *x, double range, double unit)
+/* unit in [0, 1) as a factor in 1 - range .. 1 + range */
+static double factor_of(double unit, double range) { return 1 + range * (2 * unit - 1); }
+
+/* mean + f (x - mean) */
+static fv_tensor *change_contrast(fv_ctx *ctx, fv_tensor *x, double f)
 {
-    const double f = 1 + range * (2 * unit - 1);
     fv_tensor *mean = fv_mean(ctx, x, 0, NULL, false);
     return fv_add(ctx, fv_scale(ctx, x, f), fv_scale(ctx, mean, 1 - f));
+}
+
+/* Each channel times its own factor. */
+static fv_tensor *change_colours(fv_ctx *ctx, fv_tensor *x, double range, uint64_t row)
+{
+    if (ctx->error != FV_OK) return ctx->invalid;
+    const int64_t shape[3] = {x->shape[0], 1, 1};
+    double *factors = fv_host_alloc(ctx, FV_F64, 3, shape);
+    for (int64_t c = 0; factors && c < shape[0]; c++)
+        factors[c] = factor_of(draw(ctx, row, DRAW_COLOUR + (uint64_t)c), range);
+    return fv_mul(ctx, x, fv_host_tensor(ctx, FV_F64, factors, 3, shape, x->dtype));
+}
+
+/* `size` elements along an axis, from a place that `unit` in [0, 1) picks. */
+static fv_tensor *crop(fv_ctx *ctx, fv_tensor *x, int axis, int64_t size, double unit)
+{
+    if (size == 0 || ctx->error != FV_OK) return x;
+    const int64_t first = (int64_t)(unit * (double)(x->shape[axis] - size + 1));
+    return fv_slice(ctx, x, axis, first, first + size, 1);
 }
 
 /* unit in [0, 1) as a whole number in -range .. range */
@@ -79,22 +106,39 @@ static int64_t offset_of(double unit, int64_t range)
     return (int64_t)(unit * (double)(2 * range + 1)) - range;
 }
 
+static bool is_part(double x) { return x >= 0 && x < 1; }
+
+static fv_status check(fv_ctx *ctx, const fv_tensor *x, const fv_augment *how)
+{
+    if (how->shift < 0 || how->shift > (1 << 20) || !is_part(how->brightness) ||
+        !is_part(how->contrast) || !is_part(how->colour))
+        return fv_poison(ctx, FV_ERR_ARGUMENT,
+                         "picture_augment: shift %lld, brightness %g, contrast %g, colour %g, "
+                         "expected a shift of 0 to %d and the others at least 0 and below 1",
+                         (long long)how->shift, how->brightness, how->contrast, how->colour,
+                         1 << 20);
+    if (how->crop[0] < 0 || how->crop[1] < 0 || how->crop[0] > x->shape[1] ||
+        how->crop[1] > x->shape[2])
+        return fv_poison(ctx, FV_ERR_SHAPE,
+                         "picture_augment: a crop of %lld x %lld from %lld x %lld",
+                         (long long)how->crop[0], (long long)how->crop[1], (long long)x->shape[1],
+                         (long long)x->shape[2]);
+    return FV_OK;
+}
+
 fv_tensor *fv_picture_augment(fv_ctx *ctx, fv_tensor *x, const fv_augment *how, uint64_t row)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
     if (x->rank != 3) return refuse(ctx, "picture_augment", x, "[channels, height, width]");
+    if (check(ctx, x, how) != FV_OK) return ctx->invalid;
     const double b = how->brightness, c = how->contrast;
-    if (how->shift < 0 || how->shift > (1 << 20) || !(b >= 0 && b < 1) || !(c >= 0 && c < 1)) {
-        fv_poison(ctx, FV_ERR_ARGUMENT, "picture_augment: shift %lld, brightness %g, contrast %g",
-                  (long long)how->shift, b, c);
-        return ctx->invalid;
-    }
-    double unit[DRAWS];
-    draw(ctx, row, unit);
-    x = move(ctx, x, 1, offset_of(unit[DRAW_DOWN], how->shift));
-    x = move(ctx, x, 2, offset_of(unit[DRAW_RIGHT], how->shift));
-    if (how->flip && unit[DRAW_FLIP] < 0.5) x = mirror(ctx, x);
-    if (b > 0) x = fv_scale(ctx, x, 1 + b * (2 * unit[DRAW_BRIGHTNESS] - 1));
-    if (c > 0) x = change_contrast(ctx, x, c, unit[DRAW_CONTRAST]);
+    x = move(ctx, x, 1, offset_of(draw(ctx, row, DRAW_DOWN), how->shift));
+    x = move(ctx, x, 2, offset_of(draw(ctx, row, DRAW_RIGHT), how->shift));
+    x = crop(ctx, x, 1, how->crop[0], draw(ctx, row, DRAW_CROP_DOWN));
+    x = crop(ctx, x, 2, how->crop[1], draw(ctx, row, DRAW_CROP_RIGHT));
+    if (how->flip && draw(ctx, row, DRAW_FLIP) < 0.5) x = mirror(ctx, x);
+    if (b > 0) x = fv_scale(ctx, x, factor_of(draw(ctx, row, DRAW_BRIGHTNESS), b));
+    if (c > 0) x = change_contrast(ctx, x, factor_of(draw(ctx, row, DRAW_CONTRAST), c));
+    if (how->colour > 0) x = change_colours(ctx, x, how->colour, row);
     return x;
 }

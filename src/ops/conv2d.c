@@ -48,26 +48,9 @@ static fv_status check_axis(fv_op_run *run, const fv_conv2d_options *o, int axis
     return FV_OK;
 }
 
-fv_status fv_conv2d_check(fv_op_run *run, fv_conv2d_args *args)
-{
-    const fv_conv2d_options *o = run->params;
-    FV_TRY(fv_need_same_real(run));
-    FV_TRY(fv_need_rank(run, FV_CONV_X, 4, 4));
-    FV_TRY(fv_need_rank(run, FV_CONV_WEIGHT, 4, 4));
-    if (run->in[FV_CONV_BIAS]) FV_TRY(fv_need_rank(run, FV_CONV_BIAS, 1, 1));
-    const fv_tensor *x = run->in[FV_CONV_X], *w = run->in[FV_CONV_WEIGHT];
-    for (int axis = 0; axis < 2; axis++)
-        FV_TRY(check_axis(run, o, axis, w->shape[2 + axis]));
-    if (o->groups < 1 || x->shape[1] % o->groups != 0 || w->shape[0] % o->groups != 0)
-        return fv_op_error(run, FV_ERR_ARGUMENT,
-                           "%lld groups do not divide %lld channels and a weight of %lld rows",
-                           (long long)o->groups, (long long)x->shape[1], (long long)w->shape[0]);
-    *args = fv_conv2d_args_of(o, x->shape, x->shape, w->shape);
-    return FV_OK;
-}
-
-fv_conv2d_args fv_conv2d_args_of(const fv_conv2d_options *o, const int64_t *x, const int64_t *y,
-                                 const int64_t *weight)
+/* x is the shape that the convolution reads, y the one that it makes. */
+static fv_conv2d_args fill_args(const fv_conv2d_options *o, const int64_t *x, const int64_t *y,
+                                const int64_t *weight)
 {
     fv_conv2d_args args = {
         .batch = x[0], .groups = o->groups, .in_c = x[1], .out_c = y[1], .accumulate = false};
@@ -82,7 +65,61 @@ fv_conv2d_args fv_conv2d_args_of(const fv_conv2d_options *o, const int64_t *x, c
     return args;
 }
 
-void fv_conv2d_send_bias(fv_op_back *back, fv_tensor *g)
+fv_status fv_conv2d_check(fv_op_run *run, fv_conv2d_args *args)
+{
+    const fv_conv2d_options *o = run->params;
+    FV_TRY(fv_need_same_real(run));
+    FV_TRY(fv_need_rank(run, FV_CONV_X, 4, 4));
+    FV_TRY(fv_need_rank(run, FV_CONV_WEIGHT, 4, 4));
+    if (run->in[FV_CONV_BIAS]) FV_TRY(fv_need_rank(run, FV_CONV_BIAS, 1, 1));
+    const fv_tensor *x = run->in[FV_CONV_X], *w = run->in[FV_CONV_WEIGHT];
+    for (int axis = 0; axis < 2; axis++)
+        FV_TRY(check_axis(run, o, axis, w->shape[2 + axis]));
+    if (o->groups < 1 || x->shape[1] % o->groups != 0 || w->shape[0] % o->groups != 0)
+        return fv_op_error(run, FV_ERR_ARGUMENT,
+                           "%lld groups do not divide %lld channels and a weight of %lld rows",
+                           (long long)o->groups, (long long)x->shape[1], (long long)w->shape[0]);
+    *args = fill_args(o, x->shape, x->shape, w->shape);
+    return FV_OK;
+}
+
+/* The arguments of a call: the convolution reads the transposed one's result. */
+static fv_conv2d_args args_of(const fv_op_desc *desc, const fv_conv2d_options *o,
+                              const fv_tensor *x, const fv_tensor *y, const fv_tensor *w)
+{
+    const bool transposed = desc->id == FV_OP_CONV_TRANSPOSE2D;
+    return transposed ? fill_args(o, y->shape, x->shape, w->shape)
+                      : fill_args(o, x->shape, y->shape, w->shape);
+}
+
+/* Forward is the convolution or its transpose, and the gradient of x the other one. */
+static fv_kernel_id kernel_of(const fv_op_desc *desc, bool forward)
+{
+    const bool transposed = desc->id == FV_OP_CONV_TRANSPOSE2D;
+    return transposed == forward ? FV_KERNEL_CONV2D_DATA : FV_KERNEL_CONV2D;
+}
+
+void fv_conv2d_forward(fv_op_run *run)
+{
+    fv_ctx *ctx = run->ctx;
+    fv_tensor *x = fv_contiguous_raw(ctx, run->in[FV_CONV_X]), *out = run->out[0];
+    fv_tensor *w = fv_contiguous_raw(ctx, run->in[FV_CONV_WEIGHT]), *bias;
+    void *bias_data = fv_optional_data(ctx, run->in[FV_CONV_BIAS], &bias);
+    if (ctx->error != FV_OK) return;
+    const fv_conv2d_args args = args_of(run->desc, run->params, x, out, w);
+    if (out->count > 0)
+        fv_launch(ctx, kernel_of(run->desc, true), x->dtype,
+                  (void *[]){out->data, x->data, w->data, bias_data}, &args, sizeof args);
+    fv_save(run, 0, x);
+    fv_save(run, 1, w);
+    fv_drop_copy(ctx, bias, run->in[FV_CONV_BIAS]);
+    if (run->recording) return;
+    fv_drop_copy(ctx, x, run->in[FV_CONV_X]);
+    fv_drop_copy(ctx, w, run->in[FV_CONV_WEIGHT]);
+}
+
+/* Sends the sum of g over all but its channels to the bias. */
+static void send_bias(fv_op_back *back, fv_tensor *g)
 {
     fv_tensor *db = fv_back_new(back, FV_CONV_BIAS);
     if (back->ctx->error != FV_OK) return;
@@ -99,7 +136,8 @@ void fv_conv2d_send_bias(fv_op_back *back, fv_tensor *g)
     fv_back_send(back, FV_CONV_BIAS, db);
 }
 
-void fv_conv2d_send_weight(fv_op_back *back, const fv_conv2d_args *args, fv_tensor *x, fv_tensor *y)
+/* Sends the gradient of the weight, from contiguous x and y of the convolution. */
+static void send_weight(fv_op_back *back, const fv_conv2d_args *args, fv_tensor *x, fv_tensor *y)
 {
     fv_conv2d_args how = *args;
     fv_tensor *dw = fv_back_dest(back, FV_CONV_WEIGHT, &how.accumulate);
@@ -108,6 +146,27 @@ void fv_conv2d_send_weight(fv_op_back *back, const fv_conv2d_args *args, fv_tens
         fv_launch(back->ctx, FV_KERNEL_CONV2D_WEIGHT, x->dtype,
                   (void *[]){dw->data, x->data, y->data}, &how, sizeof how);
     fv_back_commit(back, FV_CONV_WEIGHT, dw, how.accumulate);
+}
+
+void fv_conv2d_backward(fv_op_back *back)
+{
+    fv_ctx *ctx = back->ctx;
+    fv_tensor *x = back->saved[0], *w = back->saved[1];
+    fv_tensor *g = fv_contiguous_raw(ctx, back->grad[0]);
+    if (ctx->error != FV_OK) return;
+    const bool transposed = back->desc->id == FV_OP_CONV_TRANSPOSE2D;
+    const fv_conv2d_args args = args_of(back->desc, back->params, x, g, w);
+    if (fv_back_wants(back, FV_CONV_X)) {
+        fv_tensor *dx = fv_back_new(back, FV_CONV_X);
+        if (ctx->error != FV_OK) return;
+        if (dx->count > 0)
+            fv_launch(ctx, kernel_of(back->desc, false), x->dtype,
+                      (void *[]){dx->data, g->data, w->data, NULL}, &args, sizeof args);
+        fv_back_send(back, FV_CONV_X, dx);
+    }
+    if (fv_back_wants(back, FV_CONV_WEIGHT))
+        send_weight(back, &args, transposed ? g : x, transposed ? x : g);
+    if (fv_back_wants(back, FV_CONV_BIAS) && ctx->error == FV_OK) send_bias(back, g);
 }
 
 /* ---- the op -------------------------------------------------------------------------- */
@@ -137,44 +196,6 @@ static fv_status infer(fv_op_run *run)
     }
     fv_spec_set(run, 0, x->dtype, 4, out);
     return FV_OK;
-}
-
-static void forward(fv_op_run *run)
-{
-    fv_ctx *ctx = run->ctx;
-    fv_tensor *x = fv_contiguous_raw(ctx, run->in[FV_CONV_X]), *out = run->out[0];
-    fv_tensor *w = fv_contiguous_raw(ctx, run->in[FV_CONV_WEIGHT]), *bias;
-    void *bias_data = fv_optional_data(ctx, run->in[FV_CONV_BIAS], &bias);
-    if (ctx->error != FV_OK) return;
-    const fv_conv2d_args args = fv_conv2d_args_of(run->params, x->shape, out->shape, w->shape);
-    if (out->count > 0)
-        fv_launch(ctx, FV_KERNEL_CONV2D, x->dtype,
-                  (void *[]){out->data, x->data, w->data, bias_data}, &args, sizeof args);
-    fv_save(run, 0, x);
-    fv_save(run, 1, w);
-    fv_drop_copy(ctx, bias, run->in[FV_CONV_BIAS]);
-    if (run->recording) return;
-    fv_drop_copy(ctx, x, run->in[FV_CONV_X]);
-    fv_drop_copy(ctx, w, run->in[FV_CONV_WEIGHT]);
-}
-
-static void backward(fv_op_back *back)
-{
-    fv_ctx *ctx = back->ctx;
-    fv_tensor *x = back->saved[0], *w = back->saved[1];
-    fv_tensor *g = fv_contiguous_raw(ctx, back->grad[0]);
-    if (ctx->error != FV_OK) return;
-    const fv_conv2d_args args = fv_conv2d_args_of(back->params, x->shape, g->shape, w->shape);
-    if (fv_back_wants(back, FV_CONV_X)) {
-        fv_tensor *dx = fv_back_new(back, FV_CONV_X);
-        if (ctx->error != FV_OK) return;
-        if (dx->count > 0)
-            fv_launch(ctx, FV_KERNEL_CONV2D_DATA, x->dtype,
-                      (void *[]){dx->data, g->data, w->data, NULL}, &args, sizeof args);
-        fv_back_send(back, FV_CONV_X, dx);
-    }
-    if (fv_back_wants(back, FV_CONV_WEIGHT)) fv_conv2d_send_weight(back, &args, x, g);
-    if (fv_back_wants(back, FV_CONV_BIAS) && ctx->error == FV_OK) fv_conv2d_send_bias(back, g);
 }
 
 #define STEP  .stride = {1, 1}, .dilation = {1, 1}
@@ -230,7 +251,7 @@ const fv_op_desc fv_op_conv2d = {
     .max_in = 3,
     .params_bytes = sizeof(fv_conv2d_options),
     .infer = infer,
-    .forward = forward,
-    .backward = backward,
+    .forward = fv_conv2d_forward,
+    .backward = fv_conv2d_backward,
     FV_CASES(cases),
 };

@@ -1,5 +1,5 @@
-/* What the two convolutions of images have in common: their sizes, and the products that each uses
- * in one direction or the other. */
+/* What the two convolutions of images have in common: their options and checks, and the products
+ * that each uses in one direction or the other. */
 #ifndef FV_OPS_CONV2D_H
 #define FV_OPS_CONV2D_H
 
@@ -16,15 +16,9 @@ fv_conv2d_options fv_conv2d_defaults(const fv_conv2d_options *options);
  * batch, groups, window, stride, pad, dilation. */
 fv_status fv_conv2d_check(fv_op_run *run, fv_conv2d_args *args);
 
-/* The arguments of a call again, in forward and backward. x is the image that the convolution
- * reads, y the one that it makes; the transposed convolution has them the other way round. */
-fv_conv2d_args fv_conv2d_args_of(const fv_conv2d_options *options, const int64_t *x,
-                                 const int64_t *y, const int64_t *weight);
-
-/* Sends the sum of g over all but its channels to the bias. */
-void fv_conv2d_send_bias(fv_op_back *back, fv_tensor *g);
-/* Sends the gradient of the weight, from contiguous x and y. */
-void fv_conv2d_send_weight(fv_op_back *back, const fv_conv2d_args *args, fv_tensor *x,
-                           fv_tensor *y);
+/* `forward` and `backward` of both descriptors. Each op is the other's gradient of x, so they
+ * differ only in the kernel and in which of x and the result the convolution reads. */
+void fv_conv2d_forward(fv_op_run *run);
+void fv_conv2d_backward(fv_op_back *back);
 
 #endif

@@ -5,7 +5,6 @@
  * result, dbias[o] = the sum over n and pixels of g[n,o].
  */
 #include "ops/conv2d.h"
-#include "ops/rows.h"
 
 fv_tensor *fv_conv_transpose2d(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias,
                                const fv_conv2d_options *options)
@@ -51,44 +50,6 @@ static fv_status infer(fv_op_run *run)
         FV_TRY(output_size(run, &a, axis, o->output_padding[axis], &out[2 + axis]));
     fv_spec_set(run, 0, x->dtype, 4, out);
     return FV_OK;
-}
-
-static void forward(fv_op_run *run)
-{
-    fv_ctx *ctx = run->ctx;
-    fv_tensor *x = fv_contiguous_raw(ctx, run->in[FV_CONV_X]), *out = run->out[0];
-    fv_tensor *w = fv_contiguous_raw(ctx, run->in[FV_CONV_WEIGHT]), *bias;
-    void *bias_data = fv_optional_data(ctx, run->in[FV_CONV_BIAS], &bias);
-    if (ctx->error != FV_OK) return;
-    const fv_conv2d_args args = fv_conv2d_args_of(run->params, out->shape, x->shape, w->shape);
-    if (out->count > 0)
-        fv_launch(ctx, FV_KERNEL_CONV2D_DATA, x->dtype,
-                  (void *[]){out->data, x->data, w->data, bias_data}, &args, sizeof args);
-    fv_save(run, 0, x);
-    fv_save(run, 1, w);
-    fv_drop_copy(ctx, bias, run->in[FV_CONV_BIAS]);
-    if (run->recording) return;
-    fv_drop_copy(ctx, x, run->in[FV_CONV_X]);
-    fv_drop_copy(ctx, w, run->in[FV_CONV_WEIGHT]);
-}
-
-static void backward(fv_op_back *back)
-{
-    fv_ctx *ctx = back->ctx;
-    fv_tensor *x = back->saved[0], *w = back->saved[1];
-    fv_tensor *g = fv_contiguous_raw(ctx, back->grad[0]);
-    if (ctx->error != FV_OK) return;
-    const fv_conv2d_args args = fv_conv2d_args_of(back->params, g->shape, x->shape, w->shape);
-    if (fv_back_wants(back, FV_CONV_X)) {
-        fv_tensor *dx = fv_back_new(back, FV_CONV_X);
-        if (ctx->error != FV_OK) return;
-        if (dx->count > 0)
-            fv_launch(ctx, FV_KERNEL_CONV2D, x->dtype, (void *[]){dx->data, g->data, w->data, NULL},
-                      &args, sizeof args);
-        fv_back_send(back, FV_CONV_X, dx);
-    }
-    if (fv_back_wants(back, FV_CONV_WEIGHT)) fv_conv2d_send_weight(back, &args, g, x);
-    if (fv_back_wants(back, FV_CONV_BIAS) && ctx->error == FV_OK) fv_conv2d_send_bias(back, g);
 }
 
 static const fv_conv2d_options plain = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
@@ -139,7 +100,7 @@ const fv_op_desc fv_op_conv_transpose2d = {
     .max_in = 3,
     .params_bytes = sizeof(fv_conv2d_options),
     .infer = infer,
-    .forward = forward,
-    .backward = backward,
+    .forward = fv_conv2d_forward,
+    .backward = fv_conv2d_backward,
     FV_CASES(cases),
 };

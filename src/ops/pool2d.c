@@ -6,6 +6,7 @@
  */
 #include "fovea/image.h"
 #include "kernels/image.h"
+#include "ops/planes.h"
 #include "ops/rows.h"
 
 typedef struct pool2d_params {
@@ -151,19 +152,5 @@ static const fv_op_case cases[] = {
     {.name = "no batch", .params = &two, .n_in = 1, .in = {FV_IN(APART, 0, 2, 2, 2)}},
 };
 
-#define POOL(ID, op, text)                                                                         \
-    const fv_op_desc fv_op_##op = {                                                                \
-        .id = FV_OP_##ID,                                                                          \
-        .name = #op,                                                                               \
-        .formula = text,                                                                           \
-        .min_in = 1,                                                                               \
-        .max_in = 1,                                                                               \
-        .params_bytes = sizeof(pool2d_params),                                                     \
-        .infer = infer,                                                                            \
-        .forward = forward,                                                                        \
-        .backward = backward,                                                                      \
-        FV_CASES(cases),                                                                           \
-    }
-
-POOL(MAX_POOL2D, max_pool2d, "y = the largest of each window of x");
-POOL(AVG_POOL2D, avg_pool2d, "y = the mean of each window of x");
+FV_PLANES_OP(MAX_POOL2D, max_pool2d, "y = the largest of each window of x", pool2d_params, 0);
+FV_PLANES_OP(AVG_POOL2D, avg_pool2d, "y = the mean of each window of x", pool2d_params, 0);

@@ -6,6 +6,7 @@
  */
 #include "fovea/image.h"
 #include "kernels/image.h"
+#include "ops/planes.h"
 #include "ops/rows.h"
 
 typedef struct resize2d_params {
@@ -76,11 +77,13 @@ static void backward(fv_op_back *back)
 
 static const resize2d_params larger = {.size = {5, 7}};
 static const resize2d_params smaller = {.size = {2, 3}};
+static const resize2d_params twice = {.size = {6, 8}};
 static const resize2d_params corners = {.size = {5, 4}, .align_corners = true};
 static const resize2d_params point = {.size = {1, 1}, .align_corners = true};
 
 static const fv_op_case cases[] = {
     {.name = "larger", .params = &larger, .n_in = 1, .in = {FV_IN(NORMAL, 2, 1, 3, 4)}},
+    {.name = "twice", .params = &twice, .n_in = 1, .in = {FV_IN(NORMAL, 1, 2, 3, 4)}},
     {.name = "smaller", .params = &smaller, .n_in = 1, .in = {FV_IN(NORMAL, 1, 2, 5, 4)}},
     {.name = "corners", .params = &corners, .n_in = 1, .in = {FV_IN(NORMAL, 1, 2, 3, 3)}},
     {.name = "to one", .params = &point, .n_in = 1, .in = {FV_IN(NORMAL, 1, 2, 3, 2)}},
@@ -88,20 +91,7 @@ static const fv_op_case cases[] = {
     {.name = "no batch", .params = &larger, .n_in = 1, .in = {FV_IN(NORMAL, 0, 2, 3, 3)}},
 };
 
-#define RESIZE(ID, op, text, count)                                                                \
-    const fv_op_desc fv_op_##op = {                                                                \
-        .id = FV_OP_##ID,                                                                          \
-        .name = #op,                                                                               \
-        .formula = text,                                                                           \
-        .min_in = 1,                                                                               \
-        .max_in = 1,                                                                               \
-        .params_bytes = sizeof(resize2d_params),                                                   \
-        .infer = infer,                                                                            \
-        .forward = forward,                                                                        \
-        .backward = backward,                                                                      \
-        .terms = (count),                                                                          \
-        FV_CASES(cases),                                                                           \
-    }
-
-RESIZE(RESIZE_NEAREST, resize_nearest, "y = x at the nearest element above or left", 0);
-RESIZE(RESIZE_BILINEAR, resize_bilinear, "y = the weighted mean of four neighbours in x", 4);
+FV_PLANES_OP(RESIZE_NEAREST, resize_nearest, "y = x at the nearest element above or left",
+             resize2d_params, 0);
+FV_PLANES_OP(RESIZE_BILINEAR, resize_bilinear, "y = the weighted mean of four neighbours in x",
+             resize2d_params, 4);

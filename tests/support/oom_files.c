@@ -7,6 +7,7 @@
 
 #include "fovea/audio.h"
 #include "fovea/file.h"
+#include "fovea/image.h"
 #include "io/json.h"
 #include "io/json_write.h"
 #include "io/toml.h"
@@ -228,6 +229,63 @@ static bool load_flac(fv_ctx *ctx, const void *unused)
 }
 #endif
 
+#if defined FV_HAVE_PNG || defined FV_HAVE_JPEG
+/* A picture, as floats of another size and changed. */
+static bool load_picture(fv_ctx *ctx, const char *name)
+{
+    const fv_augment how = {.shift = 1,
+                            .flip = true,
+                            .brightness = 0.1,
+                            .contrast = 0.1,
+                            .colour = 0.1,
+                            .crop = {4, 4}};
+    fv_scope_begin(ctx);
+    fv_tensor *x = fv_picture_load(ctx, test_path(name), 3);
+    x = fv_picture_floats(ctx, x, 6, 5);
+    for (uint64_t row = 0; row < 4; row++)
+        fv_picture_augment(ctx, x, &how, row);
+    fv_scope_end(ctx);
+    return fv_ctx_error(ctx) == FV_OK;
+}
+#endif
+
+#ifdef FV_HAVE_PNG
+static bool load_png(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    return load_picture(ctx, "data/image/rgb.png");
+}
+#endif
+
+#ifdef FV_HAVE_JPEG
+static bool load_jpeg(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    return load_picture(ctx, "data/image/colour.jpg");
+}
+#endif
+
+static bool load_idx(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    fv_scope_begin(ctx);
+    fv_idx_load(ctx, test_path("data/image/digits.idx"));
+#ifdef FV_HAVE_ZLIB
+    fv_idx_load(ctx, test_path("data/image/labels.idx.gz"));
+#endif
+    fv_scope_end(ctx);
+    return fv_ctx_error(ctx) == FV_OK;
+}
+
+static bool open_list(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    fv_pictures *set = NULL;
+    const fv_status status = fv_pictures_open(ctx, test_path("data/image/list.tsv"), &set);
+    fv_pictures_close(&set);
+    return status == FV_OK;
+}
+
 const oom_file_scenario oom_file_scenarios[] = {
     {"json read", parse_json},
     {"json write", write_json},
@@ -241,5 +299,13 @@ const oom_file_scenario oom_file_scenarios[] = {
 #ifdef FV_HAVE_FLAC
     {"flac", load_flac},
 #endif
+#ifdef FV_HAVE_PNG
+    {"png", load_png},
+#endif
+#ifdef FV_HAVE_JPEG
+    {"jpeg", load_jpeg},
+#endif
+    {"idx", load_idx},
+    {"list of pictures", open_list},
 };
 const int oom_file_scenario_count = (int)(sizeof oom_file_scenarios / sizeof *oom_file_scenarios);

@@ -1,6 +1,7 @@
 #include "support/oom_layers.h"
 
 #include "fovea/autograd.h"
+#include "fovea/image.h"
 #include "fovea/layers.h"
 #include "fovea/recurrent.h"
 
@@ -117,9 +118,48 @@ static bool one_to_many(fv_ctx *ctx, const void *unused)
     return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
 }
 
+/* Every layer of images: created, run in training and after it, forward and backward. */
+static fv_status make_images(fv_params *params, fv_conv2d_layer conv[2], fv_batch_norm_layer *norm,
+                             fv_spectral_norm *spectral)
+{
+    const int64_t window[2] = {2, 2};
+    const fv_conv2d_options options = {.stride = {2, 2}};
+    fv_status status = fv_conv2d_create(params, "down", 2, 3, window, true, &options, &conv[0]);
+    if (status == FV_OK)
+        status = fv_conv_transpose2d_create(params, "up", 3, 2, window, true, &options, &conv[1]);
+    if (status == FV_OK) status = fv_batch_norm_create(params, "norm", 3, 1e-5, 0.1, norm);
+    if (status == FV_OK)
+        status = fv_spectral_norm_create(params, "spectral", conv[0].weight, 0, 1, 1e-12, spectral);
+    return status;
+}
+
+static bool images(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    fv_params *params = NULL;
+    fv_conv2d_layer conv[2];
+    fv_batch_norm_layer norm;
+    fv_spectral_norm spectral;
+    fv_scope_begin(ctx);
+    fv_status status = fv_params_create(ctx, &params);
+    if (status == FV_OK) status = make_images(params, conv, &norm, &spectral);
+    for (int training = 0; status == FV_OK && training < 2; training++) {
+        fv_tensor *x = fv_rand_normal(ctx, FV_F32, 4, (int64_t[]){2, 2, 4, 4}, 0, 1);
+        fv_conv2d_layer scaled = conv[0];
+        scaled.weight = fv_spectral_norm_run(ctx, &spectral, scaled.weight, training);
+        fv_tensor *y = fv_batch_norm_run(ctx, &norm, fv_conv2d_run(ctx, &scaled, x), training);
+        y = fv_conv2d_run(ctx, &conv[1], y);
+        status = fv_backward(ctx, fv_sum(ctx, y, 0, NULL, false));
+    }
+    if (params) fv_params_destroy(&params);
+    fv_scope_end(ctx);
+    return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
+}
+
 const oom_file_scenario oom_layer_scenarios[] = {{"estimator", estimator},
                                                  {"block", block_once},
                                                  {"layer parts", parts},
-                                                 {"shape", one_to_many}};
+                                                 {"shape", one_to_many},
+                                                 {"layers of images", images}};
 const int oom_layer_scenario_count =
     (int)(sizeof oom_layer_scenarios / sizeof *oom_layer_scenarios);

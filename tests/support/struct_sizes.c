@@ -339,6 +339,10 @@ static fv_status call_feature(const void *out)
 {
     return fv_feature_get(0, writable(out)) ? FV_OK : FV_ERR_INDEX;
 }
+static fv_status call_library(const void *out)
+{
+    return fv_library_get(0, writable(out)) ? FV_OK : FV_ERR_INDEX;
+}
 static fv_status call_result(const void *out)
 {
     fv_text_metric_config cfg;
@@ -405,6 +409,7 @@ const sized unrefused[] = {
     {"fv_build_info", sizeof(fv_build_info), 8, init_zero, NULL, call_build},
     {"fv_cpu_info", sizeof(fv_cpu_info), 8, init_zero, NULL, call_cpu},
     {"fv_feature", sizeof(fv_feature), 8, init_zero, NULL, call_feature},
+    {"fv_library", sizeof(fv_library), 8, init_zero, NULL, call_library},
     {"fv_text_metric_result", sizeof(fv_text_metric_result), 8, init_zero, NULL, call_result},
     {"fv_encoding", sizeof(fv_encoding), 8, init_zero, NULL, call_encoding},
     {"fv_architecture", sizeof(fv_architecture), 8, init_zero, NULL, call_architecture},

@@ -78,7 +78,7 @@ static int64_t plane_cost(const fv_pool2d_args *a)
     return a->adaptive ? in + out : in + out * a->window[0] * a->window[1];
 }
 
-static void pool2d(const fv_exec *exec, void *const *ptr, const void *args)
+void FV_NAME(fv_ref_pool2d)(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_pool2d_args *a = args;
     const pool_job job = {.args = a, .out = ptr[0], .x = ptr[1]};
@@ -115,7 +115,7 @@ static void grad_range(const void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
-static void pool2d_grad(const fv_exec *exec, void *const *ptr, const void *args)
+void FV_NAME(fv_ref_pool2d_grad)(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_pool2d_args *a = args;
     const pool_job job = {.args = a, .out = ptr[0], .g = ptr[1], .x = ptr[2]};
@@ -124,6 +124,6 @@ static void pool2d_grad(const fv_exec *exec, void *const *ptr, const void *args)
 
 void FV_NAME(fv_ref_pool2d_register)(fv_kernel_table *t)
 {
-    t->fn[FV_KERNEL_POOL2D][FV_REAL_DTYPE] = pool2d;
-    t->fn[FV_KERNEL_POOL2D_GRAD][FV_REAL_DTYPE] = pool2d_grad;
+    t->fn[FV_KERNEL_POOL2D][FV_REAL_DTYPE] = FV_NAME(fv_ref_pool2d);
+    t->fn[FV_KERNEL_POOL2D_GRAD][FV_REAL_DTYPE] = FV_NAME(fv_ref_pool2d_grad);
 }

@@ -62,7 +62,7 @@ static int64_t plane_cost(const fv_resize2d_args *a)
     return a->in[0] * a->in[1] + 8 * a->out[0] * a->out[1];
 }
 
-static void resize2d(const fv_exec *exec, void *const *ptr, const void *args)
+void FV_NAME(fv_ref_resize2d)(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const resize_job job = {.exec = exec, .args = args, .out = ptr[0], .in = ptr[1]};
     fv_exec_rows(exec, job.args->planes, plane_cost(job.args), resize_range, &job);
@@ -102,7 +102,7 @@ static void grad_range(const void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
-static void resize2d_grad(const fv_exec *exec, void *const *ptr, const void *args)
+void FV_NAME(fv_ref_resize2d_grad)(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const resize_job job = {.exec = exec, .args = args, .out = ptr[0], .in = ptr[1]};
     fv_exec_rows(exec, job.args->planes, plane_cost(job.args), grad_range, &job);
@@ -110,6 +110,6 @@ static void resize2d_grad(const fv_exec *exec, void *const *ptr, const void *arg
 
 void FV_NAME(fv_ref_resize2d_register)(fv_kernel_table *t)
 {
-    t->fn[FV_KERNEL_RESIZE2D][FV_REAL_DTYPE] = resize2d;
-    t->fn[FV_KERNEL_RESIZE2D_GRAD][FV_REAL_DTYPE] = resize2d_grad;
+    t->fn[FV_KERNEL_RESIZE2D][FV_REAL_DTYPE] = FV_NAME(fv_ref_resize2d);
+    t->fn[FV_KERNEL_RESIZE2D_GRAD][FV_REAL_DTYPE] = FV_NAME(fv_ref_resize2d_grad);
 }

@@ -9,7 +9,9 @@
  * read without steps.
  */
 #include "kernels/image.h"
+#include "kernels/simd/conv2d_images.h"
 #include "kernels/simd/gemm_simd.h"
+#include "kernels/simd/pairs.h"
 #include "kernels/simd/register.h"
 
 enum { DEPTH = 512, ROWS = 192, ROWS_MIN = 24, ITEMS_PER_THREAD = 4, PANEL = FV_GEMM_PANEL };
@@ -21,9 +23,11 @@ typedef struct product {
     bool data;                            /* CONV2D_DATA */
     int64_t first[2], grid[2];            /* of the phase, and how many results it has */
     int64_t tap[2], tap_step[2], taps[2]; /* the phase's taps: tap, tap + tap_step, ... */
+    int64_t offset[2], tap_offset[2];     /* where result 0 reads at tap 0, and from tap to tap */
     int64_t rows, channels, k;            /* of one group: results, sources, length of sums */
     int64_t columns, panels, item_rows, row_items;
-    const float *src, *weights, *bias; /* weights (groups, rows, k) */
+    const float *src, *weights, *bias;
+    int64_t a_row, a_col; /* weights (groups, rows, k), or row tiles [k][FV_GEMM_TILE_ROWS] */
     float *dst, *scratch;
 } product;
 
@@ -35,6 +39,7 @@ typedef struct segment {
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
 /* ---- patches -------------------------------------------------------------------------- */
 
@@ -54,20 +59,18 @@ static int find_segments(const product *p, int64_t column, int cols, segment out
     return count;
 }
 
-/* The row (column) of the source that result 0 of the grid reads at a tap. */
-static int64_t source_offset(const product *p, int axis, int64_t index)
-{
-    const fv_conv2d_args *a = p->args;
-    const int64_t tap = p->tap[axis] + index * p->tap_step[axis];
-    if (!p->data) return tap * a->dilation[axis] - a->pad[axis];
-    return (p->first[axis] + a->pad[axis] - tap * a->dilation[axis]) / a->stride[axis];
-}
-
 FV_INLINE void copy_run(float *out, const float *in, int64_t n)
 {
     for (; n >= FV_VEC; n -= FV_VEC, in += FV_VEC, out += FV_VEC)
         fv_vec_store(out, fv_vec_load(in));
     if (n > 0) fv_vec_store_part(out, (int)n, fv_vec_load_part(in, (int)n));
+}
+
+/* in[0], in[2], ... of `pairs` pairs */
+FV_INLINE void copy_even(float *out, const float *in, int64_t pairs)
+{
+    vf even, odd;
+    V_LOOP(pairs, 0, v_load_pairs(in + 2 * i, count, &even, &odd); v_store(out + i, count, even));
 }
 
 /* Every step-th element from `at` on of a source row with `width` elements; outside is left as it
@@ -81,30 +84,52 @@ FV_INLINE void copy_steps(float *out, int64_t length, const float *in, int64_t w
         return;
     }
     int64_t i = at < 0 ? divide_up(-at, step) : 0;
+    if (step == 2) {
+        const int64_t pairs = smaller(length - i, (width - at) / 2 - i);
+        copy_even(out + i, in + at + 2 * i, pairs);
+        if (pairs > 0) i += pairs;
+    }
     for (; i < length && at + i * step < width; i++)
         out[i] = in[at + i * step];
 }
 
-/* Taps [k0, k0 + depth) of a panel's patches: block [depth][PANEL]. */
+/* One tap of one channel for all segments: a row of the block. `plane` is the channel in image 0.
+ */
+FV_INLINE void pack_tap(const product *p, const segment *segments, int count, const float *plane,
+                        int64_t down, int64_t right, float *block)
+{
+    const fv_conv2d_args *a = p->args;
+    const int64_t *size = p->data ? a->out : a->in;
+    const int64_t step[2] = {p->data ? 1 : a->stride[0], p->data ? 1 : a->stride[1]};
+    const int64_t image = p->channels * a->groups * size[0] * size[1];
+    for (int i = 0; i < count; i++) {
+        const segment *s = &segments[i];
+        const int64_t row = s->row * step[0] + down, at = s->col * step[1] + right;
+        const bool visible = row >= 0 && row < size[0];
+        if (!visible || at < 0 || at + (s->length - 1) * step[1] >= size[1])
+            memset(block + s->at, 0, (size_t)s->length * sizeof *block);
+        if (visible)
+            copy_steps(block + s->at, s->length, plane + s->image * image + row * size[1], size[1],
+                       at, step[1]);
+    }
+}
+
+/* Taps [k0, k0 + depth) of a panel's patches: block [depth][PANEL], of which the columns of the
+ * segments are written. */
 static void pack_patches(const product *p, int64_t group, const segment *segments, int count,
                          int64_t k0, int64_t depth, float *block)
 {
-    const fv_conv2d_args *a = p->args;
-    const int64_t *size = p->data ? a->out : a->in, *step = p->data ? (int64_t[]){1, 1} : a->stride;
-    const int64_t planes = p->channels * a->groups, taps = p->taps[0] * p->taps[1];
-    for (int64_t k = k0; k < k0 + depth; k++, block += PANEL) {
-        const int64_t c = group * p->channels + k / taps, tap = k % taps;
-        const int64_t down = source_offset(p, 0, tap / p->taps[1]);
-        const int64_t right = source_offset(p, 1, tap % p->taps[1]);
-        for (int i = 0; i < PANEL; i += FV_VEC)
-            fv_vec_store(block + i, fv_vec_zero());
-        for (int i = 0; i < count; i++) {
-            const segment *s = &segments[i];
-            const int64_t row = s->row * step[0] + down;
-            if (row < 0 || row >= size[0]) continue;
-            const float *in = p->src + ((s->image * planes + c) * size[0] + row) * size[1];
-            copy_steps(block + s->at, s->length, in, size[1], s->col * step[1] + right, step[1]);
-        }
+    const int64_t *size = p->data ? p->args->out : p->args->in, taps = p->taps[0] * p->taps[1];
+    int64_t c = k0 / taps, row = k0 % taps / p->taps[1], col = k0 % p->taps[1];
+    for (int64_t k = 0; k < depth; k++, block += PANEL) {
+        pack_tap(p, segments, count, p->src + (group * p->channels + c) * size[0] * size[1],
+                 p->offset[0] + row * p->tap_offset[0], p->offset[1] + col * p->tap_offset[1],
+                 block);
+        if (++col < p->taps[1]) continue;
+        col = 0;
+        if (++row < p->taps[0]) continue;
+        row = 0;
+        c++;
     }
 }
 
@@ -117,9 +142,9 @@ static void multiply(const product *p, const float *weights, int64_t rows, int c
         for (int col = 0; col < cols; col += FV_TILE_COLS) {
             float *c = sums + row * PANEL + col;
             const fv_tile tile = {.k = depth,
-                                  .a = weights + row * p->k + k0,
-                                  .a_row = p->k,
-                                  .a_col = 1,
+                                  .a = weights + row * p->k + k0 * p->a_col,
+                                  .a_row = p->a_row,
+                                  .a_col = p->a_col,
                                   .b = block + col,
                                   .b_row = PANEL,
                                   .from = k0 > 0 ? c : NULL,
@@ -163,7 +188,8 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
         const int64_t group = item / p->row_items / p->panels;
         const int64_t rows = smaller(p->item_rows, p->rows - first_row), column = panel * PANEL;
         const int cols = (int)smaller(PANEL, p->columns - column);
-        const float *weights = p->weights + (group * p->rows + first_row) * p->k;
+        const int64_t group_rows = p->data ? round_up(p->rows, FV_GEMM_TILE_ROWS) : p->rows;
+        const float *weights = p->weights + (group * group_rows + first_row) * p->k;
         segment segments[PANEL];
         const int count = find_segments(p, column, cols, segments);
         for (int64_t k0 = 0; k0 < p->k; k0 += DEPTH) {
@@ -180,7 +206,6 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
 static void run_product(const fv_exec *exec, product *p)
 {
     const fv_conv2d_args *a = p->args;
-    p->k = p->channels * p->taps[0] * p->taps[1];
     p->columns = a->batch * p->grid[0] * p->grid[1];
     p->panels = divide_up(p->columns, PANEL);
     const int64_t tile = FV_GEMM_TILE_ROWS, wanted = (int64_t)ITEMS_PER_THREAD * exec->threads;
@@ -200,44 +225,25 @@ static void run_product(const fv_exec *exec, product *p)
 static void conv2d(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_conv2d_args *a = args;
+    if (fv_conv2d_images_fit(a)) {
+        fv_conv2d_images(exec, a, false, ptr);
+        return;
+    }
     product p = {.args = a,
                  .grid = {a->out[0], a->out[1]},
-                 .tap_step = {1, 1},
                  .taps = {a->window[0], a->window[1]},
+                 .offset = {-a->pad[0], -a->pad[1]},
+                 .tap_offset = {a->dilation[0], a->dilation[1]},
                  .rows = a->out_c / a->groups,
                  .channels = a->in_c / a->groups,
                  .dst = ptr[0],
                  .src = ptr[1],
                  .weights = ptr[2],
                  .bias = ptr[3],
+                 .a_col = 1,
                  .scratch = exec->scratch};
+    p.a_row = p.k = p.channels * p.taps[0] * p.taps[1];
     run_product(exec, &p);
-}
-
-/* The weights of a phase with the product's rows first: (groups, channels of x, (o, ky, kx)). */
-typedef struct transpose_job {
-    const product *p;
-    const float *w;
-    float *out;
-} transpose_job;
-
-static void transpose_rows(const void *arg, int64_t begin, int64_t end, int thread)
-{
-    (void)thread;
-    const transpose_job *job = arg;
-    const product *p = job->p;
-    const int64_t *window = p->args->window, taps = window[0] * window[1];
-    for (int64_t row = begin; row < end; row++) {
-        const int64_t group = row / p->rows, c = row % p->rows;
-        float *out = job->out + row * p->channels * p->taps[0] * p->taps[1];
-        for (int64_t o = 0; o < p->channels; o++) {
-            const float *w = job->w + ((group * p->channels + o) * p->rows + c) * taps;
-            for (int64_t i = 0; i < p->taps[0]; i++)
-                for (int64_t j = 0; j < p->taps[1]; j++)
-                    *out++ = w[(p->tap[0] + i * p->tap_step[0]) * window[1] + p->tap[1] +
-                               j * p->tap_step[1]];
-        }
-    }
 }
 
 /* Fills in the taps of a phase along one axis, and the number of its results. */
@@ -253,13 +259,80 @@ static void find_taps(product *p, int axis, int64_t first)
         if (p->taps[axis] == 1) p->tap_step[axis] = tap - p->tap[axis];
         p->taps[axis]++;
     }
+    p->offset[axis] = (first + a->pad[axis] - p->tap[axis] * a->dilation[axis]) / a->stride[axis];
+    p->tap_offset[axis] = -p->tap_step[axis] * a->dilation[axis] / a->stride[axis];
+}
+
+/* Phase `index` in [0, phases): its taps, and its weights after those of the phases before. */
+static int64_t phases_of(const fv_conv2d_args *a)
+{
+    return smaller(a->stride[0], a->in[0]) * smaller(a->stride[1], a->in[1]);
+}
+
+static void next_phase(product *p, int64_t index)
+{
+    const fv_conv2d_args *a = p->args;
+    const int64_t across = smaller(a->stride[1], a->in[1]);
+    if (index > 0) p->weights += a->groups * round_up(p->rows, FV_GEMM_TILE_ROWS) * p->k;
+    find_taps(p, 0, index / across);
+    find_taps(p, 1, index % across);
+    p->k = p->channels * p->taps[0] * p->taps[1];
+}
+
+typedef struct pack_job {
+    const product *p;
+    const float *w;
+    float *out;
+} pack_job;
+
+/* The weights of one row tile (channels of x) in one phase, [(o, ky, kx)][FV_GEMM_TILE_ROWS]. */
+static void pack_phase(const pack_job *job, const product *p, int64_t tile, float *out)
+{
+    const int64_t tiles = divide_up(p->rows, FV_GEMM_TILE_ROWS), group = tile / tiles;
+    const int64_t *window = p->args->window, taps = window[0] * window[1];
+    const int64_t row = tile % tiles * FV_GEMM_TILE_ROWS;
+    const int64_t rows = smaller(FV_GEMM_TILE_ROWS, p->rows - row);
+    for (int64_t o = 0; o < p->channels; o++) {
+        const float *w = job->w + ((group * p->channels + o) * p->rows + row) * taps;
+        for (int64_t i = 0; i < p->taps[0]; i++)
+            for (int64_t j = 0; j < p->taps[1]; j++, out += FV_GEMM_TILE_ROWS) {
+                const float *tap = w + (p->tap[0] + i * p->tap_step[0]) * window[1] + p->tap[1] +
+                                   j * p->tap_step[1];
+                for (int64_t r = 0; r < rows; r++)
+                    out[r] = tap[r * taps];
+            }
+    }
+}
+
+/* Work items are row tiles; each visits all phases, while its weights are in the cache. */
+static void pack_tiles(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const pack_job *job = arg;
+    for (int64_t tile = begin; tile < end; tile++) {
+        product p = *job->p;
+        for (int64_t phase = 0; phase < phases_of(p.args); phase++) {
+            next_phase(&p, phase);
+            const int64_t at = p.weights - job->p->weights + tile * p.k * FV_GEMM_TILE_ROWS;
+            pack_phase(job, &p, tile, job->out + at);
+        }
+    }
+}
+
+static int64_t packed_floats(const fv_conv2d_args *a)
+{
+    const int64_t rows = round_up(a->in_c / a->groups, FV_GEMM_TILE_ROWS);
+    return round_up(a->out_c * rows * a->window[0] * a->window[1], PANEL);
 }
 
 static void conv2d_data(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_conv2d_args *a = args;
+    if (fv_conv2d_images_fit(a)) {
+        fv_conv2d_images(exec, a, true, ptr);
+        return;
+    }
     float *weights = exec->scratch;
-    const int64_t count = a->out_c * (a->in_c / a->groups) * a->window[0] * a->window[1];
     product p = {.args = a,
                  .data = true,
                  .rows = a->in_c / a->groups,
@@ -268,29 +341,28 @@ static void conv2d_data(const fv_exec *exec, void *const *ptr, const void *args)
                  .src = ptr[1],
                  .weights = weights,
                  .bias = ptr[3],
-                 .scratch = weights + divide_up(count, PANEL) * PANEL};
-    for (int64_t down = 0; down < smaller(a->stride[0], a->in[0]); down++)
-        for (int64_t right = 0; right < smaller(a->stride[1], a->in[1]); right++) {
-            find_taps(&p, 0, down);
-            find_taps(&p, 1, right);
-            const transpose_job job = {&p, ptr[2], weights};
-            fv_exec_rows(exec, a->groups * p.rows, p.channels * p.taps[0] * p.taps[1],
-                         transpose_rows, &job);
-            run_product(exec, &p);
-        }
+                 .a_row = 1,
+                 .a_col = FV_GEMM_TILE_ROWS,
+                 .scratch = weights + packed_floats(a)};
+    const pack_job job = {&p, ptr[2], weights};
+    fv_exec_rows(exec, a->groups * divide_up(p.rows, FV_GEMM_TILE_ROWS),
+                 p.channels * a->window[0] * a->window[1] * FV_GEMM_TILE_ROWS, pack_tiles, &job);
+    for (int64_t phase = 0; phase < phases_of(a); phase++) {
+        next_phase(&p, phase);
+        run_product(exec, &p);
+    }
 }
 
 static size_t scratch_bytes(const void *args, int threads)
 {
-    (void)args;
+    if (fv_conv2d_images_fit(args)) return fv_conv2d_images_scratch(args, false, threads);
     return (size_t)threads * (DEPTH + ROWS) * PANEL * sizeof(float);
 }
 
 static size_t data_scratch_bytes(const void *args, int threads)
 {
-    const fv_conv2d_args *a = args;
-    const int64_t count = a->out_c * (a->in_c / a->groups) * a->window[0] * a->window[1];
-    return (size_t)(divide_up(count, PANEL) * PANEL) * sizeof(float) + scratch_bytes(args, threads);
+    if (fv_conv2d_images_fit(args)) return fv_conv2d_images_scratch(args, true, threads);
+    return (size_t)packed_floats(args) * sizeof(float) + scratch_bytes(args, threads);
 }
 
 void fv_simd_conv2d_register(fv_kernel_table *t)

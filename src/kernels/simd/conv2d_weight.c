@@ -2,13 +2,13 @@
  * The gradient of a convolution's weight: for each tap one product over all pixels (n, oy, ox) of x
  * at the tap, with channels as rows, and of the result's gradient, with outputs as columns. Blocks
  * of pixels of the gradient are transposed into a panel once and then used for all channels and
- * taps. x is read in place, pixel k at a table's offset k; an image with a border is first copied
- * with its zeros, a few channels at a time. Work items are (group, panel of outputs, channels,
- * taps) and own their part of dw.
+ * taps. x is read in place: of a block, a tap uses the rectangle of pixels at which it lies inside
+ * the image. Work items are (group, panel of outputs, channels, taps) and own their part of dw.
  */
 #include "kernels/image.h"
 #include "kernels/simd/gemm_simd.h"
 #include "kernels/simd/register.h"
+#include "kernels/simd/transpose.h"
 
 enum {
     PANEL = FV_GEMM_PANEL,
@@ -23,9 +23,7 @@ typedef struct weight_plan {
     int64_t taps, channels, outputs, panels; /* of one group */
     int64_t images, rows;                    /* of a block */
     int64_t item_channels, channel_items, item_taps, tap_items;
-    bool border;
-    int64_t line, plane; /* floats of a copied row, and of an image */
-    int64_t panel_floats, copy_floats, sum_floats, offset_floats, floats;
+    int64_t panel_floats, sum_floats, floats;
     bool fits;
 } weight_plan;
 
@@ -40,8 +38,7 @@ typedef struct weight_job {
 typedef struct work_item {
     int64_t group, output, channel, channels, tap, taps;
     int outputs;
-    float *panel, *copy, *sums;
-    int64_t *offsets;
+    float *panel, *sums; /* [pixel][PANEL], [channel][tap][PANEL] */
 } work_item;
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -49,28 +46,11 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
-static bool has_border(const fv_conv2d_args *a)
-{
-    for (int axis = 0; axis < 2; axis++) {
-        const int64_t last = (a->out[axis] - 1) * a->stride[axis] - a->pad[axis] +
-                             (a->window[axis] - 1) * a->dilation[axis];
-        if (a->pad[axis] > 0 || last >= a->in[axis]) return true;
-    }
-    return false;
-}
-
-/* Rows (columns) of x that `count` results read. */
-static int64_t reach(const fv_conv2d_args *a, int axis, int64_t count)
-{
-    return (count - 1) * a->stride[axis] + (a->window[axis] - 1) * a->dilation[axis] + 1;
-}
-
 static weight_plan make_plan(const fv_conv2d_args *a, int threads)
 {
     weight_plan p = {.taps = a->window[0] * a->window[1],
                      .channels = a->in_c / a->groups,
-                     .outputs = a->out_c / a->groups,
-                     .border = has_border(a)};
+                     .outputs = a->out_c / a->groups};
     const int64_t pixels = larger(1, a->out[0] * a->out[1]), width = larger(1, a->out[1]);
     p.panels = divide_up(p.outputs, PANEL);
     p.images = larger(1, smaller(a->batch, BLOCK_PIXELS / pixels));
@@ -86,80 +66,85 @@ static weight_plan make_plan(const fv_conv2d_args *a, int threads)
            a->groups * p.panels * p.channel_items * divide_up(p.taps, p.item_taps) < wanted)
         p.item_taps = divide_up(p.item_taps, 2);
     p.tap_items = divide_up(p.taps, p.item_taps);
-    p.line = reach(a, 1, width);
-    const double copy = (double)p.line * (double)reach(a, 0, p.rows) * CHANNELS * (double)p.images;
-    const double rest = (double)(p.images * p.rows * width + p.item_channels * p.item_taps) * PANEL;
-    p.fits = rest < MOST_FLOATS && (!p.border || copy < MOST_FLOATS);
+    p.fits =
+        (double)(p.images * p.rows * width + p.item_channels * p.item_taps) * PANEL < MOST_FLOATS;
     if (!p.fits) return p;
-    p.plane = p.line * reach(a, 0, p.rows);
     p.panel_floats = p.images * p.rows * width * PANEL;
-    p.copy_floats = p.border ? round_up(p.plane * CHANNELS * p.images, PANEL) : 0;
     p.sum_floats = p.item_channels * p.item_taps * PANEL;
-    p.offset_floats = round_up(p.images * p.rows * width * 2, PANEL);
-    p.floats = p.panel_floats + p.copy_floats + p.sum_floats + p.offset_floats;
+    p.floats = p.panel_floats + p.sum_floats;
     return p;
 }
 
 /* ---- tile ------------------------------------------------------------------------------ */
 
-/* c(i, j) += the sum over k of a[i a_row + offsets[k]] b(k, j), j < FV_TILE_COLS; with `start` the
- * sums start at 0. */
+/* c(i, j) += the sum over images n, rows y and columns x of a[i a_row + n a_image + y a_line + x
+ * a_step] b[n b_image + y b_line + x PANEL + j], j < vecs FV_VEC. */
 typedef struct pixel_tile {
-    int64_t k;
+    int64_t images, rows, cols;
     const float *a, *b;
-    int64_t a_row;
-    const int64_t *offsets;
-    bool start;
+    int64_t a_row, a_image, a_line, a_step, b_image, b_line;
     float *c;
+    int64_t c_row;
 } pixel_tile;
 
-FV_INSTANCE void run_tile(const pixel_tile *t, const int rows)
+FV_INSTANCE void run_tile(const pixel_tile *t, const int rows, const int vecs)
 {
     fv_vec sum[FV_GEMM_TILE_ROWS][FV_TILE_VECS];
     FV_UNROLL
     for (int i = 0; i < rows; i++) {
         FV_UNROLL
-        for (int v = 0; v < FV_TILE_VECS; v++)
-            sum[i][v] = t->start ? fv_vec_zero() : fv_vec_load(t->c + i * PANEL + v * FV_VEC);
+        for (int v = 0; v < vecs; v++)
+            sum[i][v] = fv_vec_load(t->c + i * t->c_row + v * FV_VEC);
     }
-    const float *b = t->b;
-    const int64_t a_row = t->a_row;
-    for (int64_t k = 0; k < t->k; k++, b += PANEL) {
-        const float *a = t->a + t->offsets[k], *a3 = a + 3 * a_row;
-        fv_vec row[FV_TILE_VECS];
-        FV_UNROLL
-        for (int v = 0; v < FV_TILE_VECS; v++)
-            row[v] = fv_vec_load(b + v * FV_VEC);
-        FV_UNROLL
-        for (int i = 0; i < rows; i++) {
-            const fv_vec x = fv_vec_set(i < 3 ? a[i * a_row] : a3[(i - 3) * a_row]);
+    const int64_t a_row = t->a_row, a_step = t->a_step;
+    for (int64_t line = 0; line < t->images * t->rows; line++) {
+        const int64_t image = line / t->rows, y = line % t->rows;
+        const float *a = t->a + image * t->a_image + y * t->a_line, *a3 = a + 3 * a_row;
+        const float *b = t->b + image * t->b_image + y * t->b_line;
+        for (int64_t x = t->cols; x > 0; x--, a += a_step, a3 += a_step, b += PANEL) {
+            fv_vec row[FV_TILE_VECS];
             FV_UNROLL
-            for (int v = 0; v < FV_TILE_VECS; v++)
-                sum[i][v] = fv_vec_fma(x, row[v], sum[i][v]);
+            for (int v = 0; v < vecs; v++)
+                row[v] = fv_vec_load(b + v * FV_VEC);
+            FV_UNROLL
+            for (int i = 0; i < rows; i++) {
+                const fv_vec one = fv_vec_set(i < 3 ? a[i * a_row] : a3[(i - 3) * a_row]);
+                FV_UNROLL
+                for (int v = 0; v < vecs; v++)
+                    sum[i][v] = fv_vec_fma(one, row[v], sum[i][v]);
+            }
         }
     }
     FV_UNROLL
     for (int i = 0; i < rows; i++) {
         FV_UNROLL
-        for (int v = 0; v < FV_TILE_VECS; v++)
-            fv_vec_store(t->c + i * PANEL + v * FV_VEC, sum[i][v]);
+        for (int v = 0; v < vecs; v++)
+            fv_vec_store(t->c + i * t->c_row + v * FV_VEC, sum[i][v]);
     }
 }
 
-typedef void (*tile_fn)(const pixel_tile *t);
+FV_INLINE void run_rows(const pixel_tile *t, const int rows, int vecs)
+{
+    if (vecs == 1) run_tile(t, rows, 1);
+    if (vecs == 2) run_tile(t, rows, 2);
+    if (vecs == 3 && FV_TILE_VECS > 2) run_tile(t, rows, 3);
+    if (vecs == 4 && FV_TILE_VECS > 2) run_tile(t, rows, 4);
+}
 
-static void tile_1(const pixel_tile *t) { run_tile(t, 1); }
-static void tile_2(const pixel_tile *t) { run_tile(t, 2); }
-static void tile_3(const pixel_tile *t) { run_tile(t, 3); }
-static void tile_4(const pixel_tile *t) { run_tile(t, 4); }
-static void tile_5(const pixel_tile *t) { run_tile(t, 5); }
-static void tile_6(const pixel_tile *t) { run_tile(t, 6); }
+typedef void (*tile_fn)(const pixel_tile *t, int vecs);
+
+static void tile_1(const pixel_tile *t, int vecs) { run_rows(t, 1, vecs); }
+static void tile_2(const pixel_tile *t, int vecs) { run_rows(t, 2, vecs); }
+static void tile_3(const pixel_tile *t, int vecs) { run_rows(t, 3, vecs); }
+static void tile_4(const pixel_tile *t, int vecs) { run_rows(t, 4, vecs); }
+static void tile_5(const pixel_tile *t, int vecs) { run_rows(t, 5, vecs); }
+static void tile_6(const pixel_tile *t, int vecs) { run_rows(t, 6, vecs); }
 static const tile_fn tiles[FV_GEMM_TILE_ROWS] = {tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
 
 /* ---- blocks of pixels ------------------------------------------------------------------ */
 
 typedef struct pixel_block {
-    int64_t image, images, row, rows, pixels;
+    int64_t image, images, row, rows;
 } pixel_block;
 
 static void pack_gradient(const weight_job *j, const work_item *item, const pixel_block *block)
@@ -174,95 +159,100 @@ static void pack_gradient(const weight_job *j, const work_item *item, const pixe
     }
 }
 
-static void fill_offsets(const weight_job *j, const work_item *item, const pixel_block *block)
+/* The results [begin, end) of `count` along an axis that read inside x at a tap; `offset` is where
+ * result 0 reads. */
+typedef struct interval {
+    int64_t begin, end;
+} interval;
+
+static interval inside(const fv_conv2d_args *a, int axis, int64_t offset, int64_t count)
 {
-    const fv_conv2d_args *a = j->args;
-    const weight_plan *p = &j->plan;
-    const int64_t line = p->border ? p->line : a->in[1];
-    const int64_t image = p->border ? p->plane : a->in_c * a->in[0] * a->in[1];
-    int64_t *out = item->offsets;
-    for (int64_t i = 0; i < block->images; i++)
-        for (int64_t row = 0; row < block->rows; row++)
-            for (int64_t col = 0; col < a->out[1]; col++)
-                *out++ = i * image + row * a->stride[0] * line + col * a->stride[1];
+    const int64_t stride = a->stride[axis];
+    interval i = {offset < 0 ? divide_up(-offset, stride) : 0,
+                  a->in[axis] > offset ? divide_up(a->in[axis] - offset, stride) : 0};
+    i.end = smaller(i.end, count);
+    i.begin = smaller(i.begin, i.end);
+    return i;
 }
 
-/* A few channels of x with the zeros around it, [channels][images][plane]. */
-static void copy_with_border(const weight_job *j, const work_item *item, const pixel_block *block,
-                             int64_t channel, int64_t channels)
+/* The product of one tap with up to CHANNELS channels from `channel` of the item on. */
+static void add_tap(const weight_job *j, const work_item *item, const pixel_block *block,
+                    int64_t channel, int64_t tap)
 {
     const fv_conv2d_args *a = j->args;
-    const weight_plan *p = &j->plan;
-    const int64_t top = block->row * a->stride[0] - a->pad[0], lines = reach(a, 0, block->rows);
-    const int64_t left = smaller(a->pad[1], p->line);
-    const int64_t width = larger(0, smaller(a->in[1], p->line - left));
-    for (int64_t c = 0; c < channels; c++)
-        for (int64_t i = 0; i < block->images; i++) {
-            const float *x =
-                j->x + ((block->image + i) * a->in_c + channel + c) * a->in[0] * a->in[1];
-            float *out = item->copy + (c * block->images + i) * p->plane;
-            for (int64_t line = 0; line < lines; line++, out += p->line) {
-                const int64_t row = top + line;
-                memset(out, 0, (size_t)p->line * sizeof *out);
-                if (row >= 0 && row < a->in[0])
-                    memcpy(out + left, x + row * a->in[1], (size_t)width * sizeof *out);
-            }
-        }
-}
-
-static void add_block(const weight_job *j, const work_item *item, const pixel_block *block)
-{
-    const fv_conv2d_args *a = j->args;
-    const weight_plan *p = &j->plan;
-    const int64_t line = p->border ? p->line : a->in[1];
-    const bool start = block->image == 0 && block->row == 0 && !a->accumulate;
-    pack_gradient(j, item, block);
-    fill_offsets(j, item, block);
-    for (int64_t c = 0; c < item->channels; c += CHANNELS) {
-        const int64_t rows = smaller(CHANNELS, item->channels - c);
-        const int64_t channel = item->group * p->channels + item->channel + c;
-        const float *x = j->x + (block->image * a->in_c + channel) * a->in[0] * a->in[1] +
-                         block->row * a->stride[0] * a->in[1];
-        if (p->border) copy_with_border(j, item, block, channel, rows);
-        for (int64_t tap = 0; tap < item->taps; tap++) {
-            const int64_t ky = (item->tap + tap) / a->window[1],
-                          kx = (item->tap + tap) % a->window[1];
-            const int64_t at = ky * a->dilation[0] * line + kx * a->dilation[1];
-            pixel_tile t = {.k = block->pixels,
-                            .a = (p->border ? item->copy : x) + at,
-                            .a_row = p->border ? block->images * p->plane : a->in[0] * a->in[1],
-                            .offsets = item->offsets,
-                            .start = start};
-            for (int col = 0; col < item->outputs; col += FV_TILE_COLS) {
-                t.b = item->panel + col;
-                t.c = item->sums + (c * item->taps + tap * rows) * PANEL + col;
-                tiles[rows - 1](&t);
-            }
-        }
+    const int64_t index = item->tap + tap, plane = a->in[0] * a->in[1];
+    const int64_t down =
+        block->row * a->stride[0] - a->pad[0] + index / a->window[1] * a->dilation[0];
+    const int64_t right = index % a->window[1] * a->dilation[1] - a->pad[1];
+    const interval y = inside(a, 0, down, block->rows), x = inside(a, 1, right, a->out[1]);
+    if (y.begin == y.end || x.begin == x.end) return;
+    const int64_t first = block->image * a->in_c + item->group * j->plan.channels + item->channel;
+    pixel_tile t = {.images = block->images,
+                    .rows = y.end - y.begin,
+                    .cols = x.end - x.begin,
+                    .a = j->x + (first + channel) * plane +
+                         (y.begin * a->stride[0] + down) * a->in[1] + x.begin * a->stride[1] +
+                         right,
+                    .a_row = plane,
+                    .a_image = a->in_c * plane,
+                    .a_line = a->stride[0] * a->in[1],
+                    .a_step = a->stride[1],
+                    .b_image = block->rows * a->out[1] * PANEL,
+                    .b_line = a->out[1] * PANEL,
+                    .c_row = item->taps * PANEL};
+    const int64_t pixel = y.begin * a->out[1] + x.begin;
+    const int64_t rows = smaller(CHANNELS, item->channels - channel);
+    for (int col = 0; col < item->outputs; col += FV_TILE_COLS) {
+        t.b = item->panel + pixel * PANEL + col;
+        t.c = item->sums + (channel * item->taps + tap) * PANEL + col;
+        tiles[rows - 1](&t, (int)divide_up(smaller(FV_TILE_COLS, item->outputs - col), FV_VEC));
     }
 }
 
 /* ---- work items ------------------------------------------------------------------------ */
 
-/* Between sums [channel tile][tap][channel][output] and dw [output][channel][tap]. */
-static void move_sums(const weight_job *j, const work_item *item, bool load)
+/* The sums of one (channel, tap) of the item start at dw. */
+static void load_sums(const weight_job *j, const work_item *item)
 {
     const weight_plan *p = &j->plan;
     for (int64_t o = 0; o < item->outputs; o++)
         for (int64_t c = 0; c < item->channels; c++) {
-            const int64_t first = c - c % CHANNELS,
-                          rows = smaller(CHANNELS, item->channels - first);
             const int64_t output = item->group * p->outputs + item->output + o;
-            float *dw = j->dw + (output * p->channels + item->channel + c) * p->taps + item->tap;
-            float *sum = item->sums + (first * item->taps + c % CHANNELS) * PANEL + o;
-            for (int64_t tap = 0; tap < item->taps; tap++) {
-                float *at = sum + tap * rows * PANEL;
-                if (load)
-                    *at = dw[tap];
-                else
-                    dw[tap] = *at;
-            }
+            const float *dw =
+                j->dw + (output * p->channels + item->channel + c) * p->taps + item->tap;
+            for (int64_t tap = 0; tap < item->taps; tap++)
+                item->sums[(c * item->taps + tap) * PANEL + o] = dw[tap];
         }
+}
+
+/* `count` consecutive elements of `outputs` rows of dw, `apart` from each other, from sums
+ * [element][PANEL]. */
+static void store_sums(const float *sums, int64_t count, int64_t outputs, float *dw, int64_t apart)
+{
+    const int64_t whole = count - count % FV_TRANSPOSE_ROWS, wide = outputs & ~(int64_t)3;
+    for (int64_t k = 0; k < whole; k += FV_TRANSPOSE_ROWS)
+        for (int64_t o = 0; o < wide; o += 4) {
+            fv_column t[4];
+            fv_transpose_floats(sums + k * PANEL + o, PANEL, t);
+            for (int i = 0; i < 4; i++)
+                fv_column_store(dw + (o + i) * apart + k, t[i]);
+        }
+    for (int64_t o = 0; o < outputs; o++)
+        for (int64_t k = o < wide ? whole : 0; k < count; k++)
+            dw[o * apart + k] = sums[k * PANEL + o];
+}
+
+/* If the item has all taps, its channels are one piece of a row of dw. */
+static void store_item(const weight_job *j, const work_item *item)
+{
+    const weight_plan *p = &j->plan;
+    const int64_t apart = p->channels * p->taps;
+    const int64_t output = item->group * p->outputs + item->output;
+    float *dw = j->dw + output * apart + item->channel * p->taps + item->tap;
+    const int64_t pieces = item->taps == p->taps ? 1 : item->channels;
+    const int64_t count = item->channels / pieces * item->taps;
+    for (int64_t i = 0; i < pieces; i++)
+        store_sums(item->sums + i * count * PANEL, count, item->outputs, dw + i * p->taps, apart);
 }
 
 static work_item locate(const weight_job *j, int64_t index, int thread)
@@ -279,9 +269,7 @@ static work_item locate(const weight_job *j, int64_t index, int thread)
     item.outputs = (int)smaller(PANEL, p->outputs - item.output);
     item.group = index / p->panels;
     item.panel = j->scratch + (int64_t)thread * p->floats;
-    item.copy = item.panel + p->panel_floats;
-    item.sums = item.copy + p->copy_floats;
-    item.offsets = (int64_t *)(void *)(item.sums + p->sum_floats);
+    item.sums = item.panel + p->panel_floats;
     return item;
 }
 
@@ -293,17 +281,19 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
     for (int64_t index = begin; index < end; index++) {
         const work_item item = locate(j, index, thread);
         memset(item.sums, 0, (size_t)p->sum_floats * sizeof(float));
-        if (a->accumulate) move_sums(j, &item, true);
+        if (a->accumulate) load_sums(j, &item);
         for (int64_t image = 0; image < a->batch; image += p->images)
             for (int64_t row = 0; row < a->out[0]; row += p->rows) {
-                pixel_block block = {.image = image,
-                                     .images = smaller(p->images, a->batch - image),
-                                     .row = row,
-                                     .rows = smaller(p->rows, a->out[0] - row)};
-                block.pixels = block.images * block.rows * a->out[1];
-                add_block(j, &item, &block);
+                const pixel_block block = {.image = image,
+                                           .images = smaller(p->images, a->batch - image),
+                                           .row = row,
+                                           .rows = smaller(p->rows, a->out[0] - row)};
+                pack_gradient(j, &item, &block);
+                for (int64_t c = 0; c < item.channels; c += CHANNELS)
+                    for (int64_t tap = 0; tap < item.taps; tap++)
+                        add_tap(j, &item, &block, c, tap);
             }
-        move_sums(j, &item, false);
+        store_item(j, &item);
     }
 }
 

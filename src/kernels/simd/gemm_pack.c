@@ -27,7 +27,7 @@ static void pack_rows(int64_t k, const float *b, int64_t b_row, int width, int64
             fv_vec_store(out + i * out_row + j, fv_vec_load(b + i * b_row + j));
 }
 
-/* Column-major B: k is a multiple of 4, width of 16. */
+/* Column-major B: k is a multiple of 4, width of FV_TRANSPOSE_ROWS. */
 static void pack_columns(int64_t k, const float *b, int64_t b_col, int width, int64_t out_row,
                          float *out)
 {
@@ -46,10 +46,14 @@ static void pack_block(int64_t k, int64_t cols, const float *b, int64_t b_row, i
 {
     if (cols == width && b_col == 1) {
         pack_rows(k, b, b_row, width, out_row, out);
-    } else if (cols == width && b_row == 1) {
+    } else if (b_row == 1) {
         const int64_t whole = k & ~(int64_t)3;
-        pack_columns(whole, b, b_col, width, out_row, out);
-        pack_any(k - whole, width, b + whole, b_row, b_col, width, out_row, out + whole * out_row);
+        const int wide = (int)cols & ~(FV_TRANSPOSE_ROWS - 1);
+        pack_columns(whole, b, b_col, wide, out_row, out);
+        if (wide < width)
+            pack_any(whole, cols - wide, b + wide * b_col, b_row, b_col, width - wide, out_row,
+                     out + wide);
+        pack_any(k - whole, cols, b + whole, b_row, b_col, width, out_row, out + whole * out_row);
     } else {
         pack_any(k, cols, b, b_row, b_col, width, out_row, out);
     }

@@ -6,6 +6,8 @@
 #include "kernels/simd/simd.h"
 
 void fv_simd_half_register(fv_kernel_table *t);
+void fv_simd_batch_norm_register(fv_kernel_table *t);
+void fv_simd_pool2d_register(fv_kernel_table *t);
 void fv_simd_conv2d_register(fv_kernel_table *t);
 void fv_simd_conv2d_weight_register(fv_kernel_table *t);
 void fv_simd_elementwise_register(fv_kernel_table *t);
