@@ -8,6 +8,8 @@
 static const fv_model_kind *const kinds[] = {
     &fv_kind_seq2seq,
     &fv_kind_transformer,
+    &fv_kind_cnn,
+    &fv_kind_vit,
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
