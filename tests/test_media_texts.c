@@ -413,7 +413,7 @@ static void every_request_may_fail(void)
         long n = 0;
         while (n < 1000 && !use_failing(&sets[i], n))
             n++;
-        CHECK(n > 3 && n < 1000);
+        CHECK(n >= 3 && n < 1000);
     }
     folder_remove();
 }
