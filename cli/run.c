@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "input.h"
+#include "media.h"
 #include "output.h"
 
 fv_weight_form cli_weight_form(const cli_call *call)
@@ -123,6 +124,7 @@ static bool options_apply(const cli_call *call, const fv_model *model)
 static int run_model(const cli_call *call, fv_ctx *ctx, fv_model **model)
 {
     if (!can(call, *model) || !options_apply(call, *model)) return CLI_USAGE;
+    if (cli_model_reads(*model) != CLI_FILE_OTHER) return cli_run_media(call, ctx, *model);
     const fv_ability ability = runner_of(call, *model);
     if (runners[ability]) return runners[ability](call, ctx, model);
     cli_error("run: a %s model can %s, but 'fovea run' does not support that",
@@ -217,7 +219,7 @@ static const cli_option options[] = {
      .min = 0,
      .max = 1e9,
      .metavar = "K",
-     .help = "sample from the K most likely tokens; 0: all"},
+     .help = "sample from the K most likely tokens; 0: all; pictures: print K classes"},
     {.name = "top-p",
      .type = CLI_FLOAT,
      .default_value = "1",
@@ -280,6 +282,7 @@ static const cli_option options[] = {
     {.name = "json",
      .type = CLI_FLAG,
      .help = "print one JSON object per output, with its alignment"},
+    CLI_INVERT,
     {.name = "batch",
      .type = CLI_INT,
      .default_value = "64",
@@ -309,7 +312,9 @@ const cli_verb verb_run = {
         "one per line from --file or standard input. A decoder continues a text; translators and "
         "encoder-decoders answer it; an encoder fills in masks, classifies the text or its words, "
         "or embeds it. A model for question answering reads a question, a tab and the context that "
-        "has the answer.",
+        "has the answer.\n\n"
+        "A model that was trained on pictures reads files, PNG or JPEG, in place of texts, and "
+        "prints the most likely classes (--top-k of them) with their probabilities.",
     .words = CLI_MODEL_AND_TEXTS,
     .options = options,
     .option_count = CLI_COUNT(options),
