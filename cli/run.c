@@ -87,6 +87,7 @@ static bool options_apply(const cli_call *call, const fv_model *model)
     enum {
         TRANSLATOR = 1 << FV_CAN_TRANSLATE,
         WRITER = 1 << FV_CAN_GENERATE,
+        SEARCHER = TRANSLATOR | WRITER | 1 << FV_CAN_DESCRIBE,
         ENCODER = 1 << FV_CAN_FILL | 1 << FV_CAN_CLASSIFY | 1 << FV_CAN_EMBED | 1 << FV_CAN_ANSWER
     };
     static const struct {
@@ -101,17 +102,17 @@ static bool options_apply(const cli_call *call, const fv_model *model)
                 {"cache-dtype", WRITER},
                 {"pooling", ENCODER},
                 {"normalize", ENCODER},
-                {"tokens", TRANSLATOR | WRITER},
-                {"beam", TRANSLATOR | WRITER},
-                {"nbest", TRANSLATOR | WRITER},
-                {"length-penalty", TRANSLATOR | WRITER},
-                {"sample", TRANSLATOR | WRITER},
-                {"temp", TRANSLATOR | WRITER},
-                {"top-p", TRANSLATOR | WRITER},
-                {"min-p", TRANSLATOR | WRITER},
-                {"repeat-penalty", TRANSLATOR | WRITER},
-                {"no-repeat-ngram", TRANSLATOR | WRITER},
-                {"min-tokens", TRANSLATOR | WRITER}};
+                {"tokens", SEARCHER},
+                {"beam", SEARCHER},
+                {"nbest", SEARCHER},
+                {"length-penalty", SEARCHER},
+                {"sample", SEARCHER},
+                {"temp", SEARCHER},
+                {"top-p", SEARCHER},
+                {"min-p", SEARCHER},
+                {"repeat-penalty", SEARCHER},
+                {"no-repeat-ngram", SEARCHER},
+                {"min-tokens", SEARCHER}};
     for (size_t i = 0; i < sizeof only / sizeof *only; i++) {
         if (!cli_given(call, only[i].option) || only[i].abilities & bit(runner_of(call, model)))
             continue;
@@ -314,7 +315,8 @@ const cli_verb verb_run = {
         "or embeds it. A model for question answering reads a question, a tab and the context that "
         "has the answer.\n\n"
         "A model that was trained on pictures reads files, PNG or JPEG, in place of texts, and "
-        "prints the most likely classes (--top-k of them) with their probabilities.",
+        "prints the most likely classes (--top-k of them) with their probabilities, or its "
+        "caption.",
     .words = CLI_MODEL_AND_TEXTS,
     .options = options,
     .option_count = CLI_COUNT(options),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fovea/tensor.h"
+#include "io/sha256.h"
 
 #define FV_MEDIA(name) extern const fv_media_kind fv_media_##name;
 #include "data/media.def"
@@ -117,6 +118,19 @@ fv_status fv_media_set_counts(fv_ctx *ctx, const fv_media_config *cfg,
         facts->count[part] = asked ? asked : available[part];
     }
     return FV_OK;
+}
+
+uint64_t fv_media_hash(const char *name)
+{
+    fv_sha256 sum;
+    unsigned char digest[FV_SHA256_BYTES];
+    uint64_t h = 0;
+    fv_sha256_init(&sum);
+    fv_sha256_add(&sum, name, strlen(name));
+    fv_sha256_end(&sum, digest);
+    for (int i = 0; i < 8; i++)
+        h = h << 8 | digest[i];
+    return h;
 }
 
 fv_status fv_media_augment(fv_ctx *ctx, const fv_augment *how, const fv_media_draw *draw,

@@ -118,6 +118,8 @@ fv_status fv_media_set_counts(fv_ctx *ctx, const fv_media_config *cfg,
  * MEMORY. */
 fv_status fv_media_augment(fv_ctx *ctx, const fv_augment *how, const fv_media_draw *draw,
                            const int64_t shape[3], float *values);
+/* The first eight bytes of SHA-256(name) as a big-endian number, by which names get their part. */
+uint64_t fv_media_hash(const char *name);
 /* The index of the config's variant among "a|b|c"; -1: there is none of that name. */
 int fv_media_variant(const fv_media_config *cfg, const char *variants);
 

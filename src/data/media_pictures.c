@@ -11,7 +11,6 @@
 #include "data/media.h"
 #include "fovea/tensor.h"
 #include "io/file.h"
-#include "io/sha256.h"
 
 enum { SIDE = 64, MAX_SIDE = 1024, CHANNELS = 3, SHARES = 20, VALID_SHARES = 2, TEST_SHARES = 4 };
 enum { CLASSES, TEXTS };
@@ -44,16 +43,10 @@ static void close_set(void *self)
 
 static fv_media_part part_of(const char *name)
 {
-    fv_sha256 sum;
-    unsigned char digest[FV_SHA256_BYTES];
-    uint64_t h = 0;
-    fv_sha256_init(&sum);
-    fv_sha256_add(&sum, name, strlen(name));
-    fv_sha256_end(&sum, digest);
-    for (int i = 0; i < 8; i++)
-        h = h << 8 | digest[i];
-    h %= SHARES;
-    return h < VALID_SHARES ? FV_MEDIA_VALID : h < TEST_SHARES ? FV_MEDIA_TEST : FV_MEDIA_TRAIN;
+    const uint64_t share = fv_media_hash(name) % SHARES;
+    return share < VALID_SHARES  ? FV_MEDIA_VALID
+           : share < TEST_SHARES ? FV_MEDIA_TEST
+                                 : FV_MEDIA_TRAIN;
 }
 
 static fv_status split(picture_set *p)
