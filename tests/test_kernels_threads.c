@@ -13,7 +13,7 @@
 #include "kernels/rows.h"
 #include "support/kernels.h"
 
-enum { ROWS = 311, COLS = 307, N = ROWS * COLS, MAX_OUT = 5 };
+enum { ROWS = 311, COLS = 307, N = ROWS * COLS, MAX_OUT = 6 };
 
 typedef struct launch {
     fv_kernel_id id;
@@ -189,10 +189,11 @@ static void cells_and_steps(fv_dtype dtype)
                              .correction1 = 0.1,
                              .correction2 = 0.01};
     const vec block = VEC_OF(FV_F64, 0, 0, 0, 1, 1, 0, 0, 0); /* open, scale 1 */
-    THREADS(SGD, o, 4, w, g, block, m);
-    THREADS(ADAM, o, 5, w, g, block, m, v);
-    THREADS(RMSPROP, o, 5, w, g, block, v, m);
-    THREADS(ADADELTA, o, 5, w, g, block, v, m);
+    const vec copy = vec_new(FV_BF16, N);
+    THREADS(SGD, o, 5, w, g, block, copy, m);
+    THREADS(ADAM, o, 6, w, g, block, copy, m, v);
+    THREADS(RMSPROP, o, 6, w, g, block, copy, v, m);
+    THREADS(ADADELTA, o, 6, w, g, block, copy, v, m);
     THREADS(SUMSQ, o, 1, VEC_OF(FV_F64, 1), w);
 }
 
