@@ -65,12 +65,13 @@ static void not_finite_on_tiles(void)
 }
 static void not_finite(void) { attn_on_tiles(not_finite_on_tiles); }
 
-/* More products than the queue holds: eight key ranges by sixteen groups of columns. */
+/* More products than the queue holds: four key ranges by sixteen groups of columns, and the scores
+ * of the next row tile. */
 static void full_queue_on_tiles(void)
 {
-    fv_attn a = attn_sizes(40, 512, 8, 512);
+    fv_attn a = attn_sizes(100, 512, 8, 512);
     problem p = problem_of(a);
-    problem_blocks(&p, 40, 32, 1);
+    problem_blocks(&p, 100, 32, 1);
     for (int64_t i = 0; i < p.blocks.n; i++)
         vec_set(p.blocks, i, (double)(i % 2));
     check_forward("every other block", &p);

@@ -79,8 +79,8 @@ static void tiles_prepare(const void *arg, int64_t begin, int64_t end, int threa
         const fv_attn_layout *dl = fv_attn_layout_do(a), *lq = fv_attn_layout_dq(a);
         const uint16_t *g = fv_attn_out(a, grad[FV_ATTN_GRAD_O], dl, b, h, first);
         fv_attn_prepare_queries(&job->base, b, h, first, count);
-        job->finite_q[item] = tiles_transpose(q, a->q.row, count, a->d, w.staging,
-                                              job->transposed_q + item * p->queries / 2 * p->d);
+        (void)tiles_transpose(q, a->q.row, count, a->d, w.staging,
+                              job->transposed_q + item * p->queries / 2 * p->d);
         job->finite_g[item] =
             !g || tiles_transpose(g, dl->row, count, a->d_v, w.staging,
                                   job->transposed_g + item * p->queries / 2 * p->d_v);
@@ -95,25 +95,20 @@ static void tiles_prepare(const void *arg, int64_t begin, int64_t end, int threa
 
 /* ---- gradients -------------------------------------------------------------------- */
 
-/* What the products of a gradient left out: factors other than 0 times numbers that are not finite.
- * factor(i, j) is element j of row i of dS, or of a pair of rows; x(i) are rows as stored. */
-static void tiles_add_row(float factor, const uint16_t *x, int64_t width, float *to, int64_t step)
-{
-    for (int64_t c = 0; factor != 0 && c < width; c++)
-        if (!tiles_is_finite(x[c])) to[c * step] += factor * fv_bf16_to_f32(x[c]);
-}
-
-/* Rows of q or dO times P or dS, as words of two rows, into dK or dV. */
-static void tiles_fix_keys(const tiles_plan *plan, tiles_state *s, const uint32_t *pairs,
-                           fv_attn_interval rows, const uint16_t *x, int64_t row, int64_t keys,
-                           int64_t width, float *to)
+/* What the products of dV left out: weights other than 0, as words of two rows, times rows of dO
+ * that are not finite. dQ and dK need no such terms: where k or q is not finite, dS is 0 or NaN. */
+static void tiles_fix_values(const tiles_plan *plan, tiles_state *s, const uint32_t *pairs,
+                             fv_attn_interval rows, const uint16_t *x, int64_t row, int64_t keys,
+                             int64_t width, float *to)
 {
     tiles_finish(s);
     for (int64_t i = rows.begin; i < rows.end; i++)
         for (int64_t j = 0; j < keys; j++) {
             const uint32_t pair = pairs[i / 2 * plan->keys + j];
-            const uint16_t half = (uint16_t)(i % 2 ? pair >> 16 : pair);
-            tiles_add_row(fv_bf16_to_f32(half), x + i * row, width, to + j, plan->keys);
+            const float weight = fv_bf16_to_f32((uint16_t)(i % 2 ? pair >> 16 : pair));
+            for (int64_t c = 0; weight != 0 && c < width; c++)
+                if (!tiles_is_finite(x[i * row + c]))
+                    to[c * plan->keys + j] += weight * fv_bf16_to_f32(x[i * row + c]);
         }
 }
 
@@ -150,9 +145,8 @@ static void tiles_add_to_keys(const tiles_job *job, const tiles_workspace *w, co
 }
 
 static void tiles_add_to_queries(const tiles_job *job, const tiles_workspace *w,
-                                 const key_block *keys, const query_block *block, float *dq)
+                                 const query_block *block, float *dq)
 {
-    const fv_attn *a = job->base.base.a;
     const tiles_plan *plan = &job->plan;
     for (int64_t r = 0; r < block->rows; r += TILES_ROWS) {
         const fv_attn_interval seen = block->visible[r / TILES_ROWS].interval;
@@ -168,15 +162,6 @@ static void tiles_add_to_queries(const tiles_job *job, const tiles_workspace *w,
                                  .steps = (seen.end - seen.begin) / TILES_ROWS,
                                  .add = true};
         tiles_multiply_all(w->state, p, fv_attn_min(TILES_ROWS, block->rows - r), plan->d, false);
-    }
-    if (keys->finite) return;
-    const uint16_t *k =
-        fv_attn_at(a, job->base.base.ptr[FV_ATTN_K], &a->k, keys->b, keys->h, keys->first);
-    for (int64_t i = 0; i < block->rows; i++) {
-        const fv_attn_interval seen = block->visible[i / TILES_ROWS].interval;
-        const uint16_t *ds = (const uint16_t *)(const void *)(w->ds_rows + i * plan->ds_row);
-        for (int64_t j = seen.begin; j < fv_attn_min(seen.end, keys->count); j++)
-            tiles_add_row(fv_bf16_to_f32(ds[j]), k + j * a->k.row, a->d, dq + i * plan->d, 1);
     }
 }
 
@@ -223,21 +208,17 @@ static void tiles_add_key_grads(const tiles_job *job, const tiles_workspace *w,
     const tiles_plan *p = &job->plan;
     void *const *grad = job->base.base.grad;
     const fv_attn_layout *dl = fv_attn_layout_do(a);
-    const uint16_t *q =
-        fv_attn_at(a, job->base.base.ptr[FV_ATTN_Q], &a->q, keys->b, block->h, block->first);
     const uint16_t *g = fv_attn_out(a, grad[FV_ATTN_GRAD_O], dl, keys->b, block->h, block->first);
     const fv_attn_interval rows = tiles_rows_seeing(block);
     if (grad[FV_ATTN_GRAD_V] && g) {
         tiles_add_to_keys(job, w, keys, rows, job->transposed_g + item * p->queries / 2 * p->d_v,
                           w->p_pairs, p->d_v, w->dv);
         if (!job->finite_g[item])
-            tiles_fix_keys(p, w->state, w->p_pairs, rows, g, dl->row, keys->count, a->d_v, w->dv);
+            tiles_fix_values(p, w->state, w->p_pairs, rows, g, dl->row, keys->count, a->d_v, w->dv);
     }
     if (!grad[FV_ATTN_GRAD_K]) return;
     tiles_add_to_keys(job, w, keys, rows, job->transposed_q + item * p->queries / 2 * p->d,
                       w->ds_pairs, p->d, w->dk);
-    if (!job->finite_q[item])
-        tiles_fix_keys(p, w->state, w->ds_pairs, rows, q, a->q.row, keys->count, a->d, w->dk);
 }
 
 /* The workspace with the pairs in the buffer that no waiting product reads. */
@@ -276,7 +257,7 @@ static void tiles_process_queries(const tiles_job *job, const tiles_workspace *a
     if (grad_q) {
         const fv_attn_rows dq = {job->dq + item * p->queries * p->d, p->d};
         fv_attn_wait_for_ticket(job->base.tickets + item, keys->number);
-        if (any) tiles_add_to_queries(job, w, keys, &block, dq.at);
+        if (any) tiles_add_to_queries(job, w, &block, dq.at);
         if (keys->number == seen.end - 1)
             fv_attn_store_rows(a, dq, grad_q, fv_attn_layout_dq(a), keys->b, h, first, block.rows,
                                a->d);
@@ -318,7 +299,7 @@ static void tiles_process_keys(const tiles_job *job, const tiles_workspace *w, i
     const fv_attn_layout *lk = fv_attn_layout_dk(a), *lv = fv_attn_layout_dv(a);
     tiles_pack_panels(k, a->k.row, keys.count, a->d, w->k_panels);
     tiles_pack_panels(v, a->v.row, keys.count, a->d_v, w->v_panels);
-    keys.finite = tiles_pack_pairs(k, a->k.row, keys.count, a->d, w->k_pairs);
+    (void)tiles_pack_pairs(k, a->k.row, keys.count, a->d, w->k_pairs);
     memset(w->dk, 0, (size_t)(p->keys * p->d) * sizeof *w->dk);
     memset(w->dv, 0, (size_t)(p->keys * p->d_v) * sizeof *w->dv);
     for (int64_t h = keys.h * group; h < (keys.h + 1) * group; h++)
@@ -361,8 +342,7 @@ static void tiles_backward_run(const fv_exec *exec, void *const *ptr, const fv_a
     job.base.shift = shared + p->shift;
     job.base.tickets = (atomic_int *)(void *)(shared + p->tickets);
     job.base.threads = shared + p->shared_floats;
-    job.finite_q = (uint8_t *)(shared + p->flags);
-    job.finite_g = job.finite_q + blocks;
+    job.finite_g = (uint8_t *)(shared + p->flags);
     job.transposed_q = (uint32_t *)(void *)(shared + p->transposed_q);
     job.transposed_g = (uint32_t *)(void *)(shared + p->transposed_g);
     job.dq = shared + p->dq;

@@ -45,7 +45,7 @@ typedef struct tiles_workspace {
 typedef struct tiles_job {
     backward_job base;
     tiles_plan plan;
-    uint8_t *finite_q, *finite_g;          /* [batch][heads][query_blocks] */
+    uint8_t *finite_g; /* [batch][heads][query_blocks]: no NaN or infinity in dO */
     uint32_t *transposed_q, *transposed_g; /* likewise [queries/32][d][16]: words of two rows */
     float *dq;                             /* likewise [queries][d] */
 } tiles_job;
@@ -90,7 +90,7 @@ static tiles_plan tiles_plan_of(const fv_attn *a)
     p.delta = at, at += fv_attn_lines(heads * (size_t)a->n_q);
     p.shift = at, at += fv_attn_lines(heads * (size_t)a->n_q);
     p.tickets = at, at += fv_attn_lines(blocks * sizeof(atomic_int) / sizeof(float));
-    p.flags = at, at += fv_attn_lines((2 * blocks + 3) / 4);
+    p.flags = at, at += fv_attn_lines((blocks + 3) / 4);
     p.transposed_q = at, at += blocks * queries / 2 * (size_t)p.d;
     p.transposed_g = at, at += blocks * queries / 2 * (size_t)p.d_v;
     p.dq = at, at += blocks * queries * (size_t)p.d;
