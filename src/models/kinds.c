@@ -8,6 +8,7 @@
 static const fv_model_kind *const kinds[] = {
     &fv_kind_seq2seq,
     &fv_kind_transformer,
+    &fv_kind_kwt,
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
