@@ -20,6 +20,7 @@
 #define FV_DATA_MEDIA_H
 
 #include "base/ctx.h"
+#include "fovea/image.h"
 
 typedef enum fv_media_part {
     FV_MEDIA_TRAIN,
@@ -30,12 +31,14 @@ typedef enum fv_media_part {
 
 typedef struct fv_media_config {
     const char *name;              /* of the set: "scenes", "mnist", "recordings" */
-    const char *folder;            /* of files; NULL: the set needs none */
-    const char *list;              /* a TSV of files and their classes or texts; NULL: none */
+    const char *folder;            /* of files; NULL or "": none */
+    const char *list;              /* a TSV of files and their classes or texts; NULL or "": none */
     uint64_t seed;                 /* of generated examples and random splits */
     int64_t count[FV_MEDIA_PARTS]; /* examples; 0: all there are, or the set's default */
     int64_t size;                  /* of a picture's side; 0: the set's own */
-    const char *variant; /* a form that the set has ("strings", "official"); NULL: its first */
+    const char
+        *variant;       /* a form that the set has ("strings", "official"); NULL or "": its first */
+    fv_augment augment; /* how a draw changes a picture from files */
 } fv_media_config;
 
 /* What all examples of a set have in common. */
@@ -60,7 +63,8 @@ typedef struct fv_media_place {
 enum { FV_MEDIA_PLACES = 32, FV_MEDIA_TEXT = 512 };
 
 typedef struct fv_media_example {
-    const float *values; /* [length][shape]; lives until the next call for this set */
+    const float *values; /* [length][shape], pictures in 0 .. 1; lives until the next call for this
+                            set */
     int64_t length;
     int64_t label; /* -1: none */
     char text[FV_MEDIA_TEXT];
@@ -69,7 +73,7 @@ typedef struct fv_media_example {
     fv_media_place place[FV_MEDIA_PLACES];
 } fv_media_example;
 
-/* How an example is changed for training; keyed like all random numbers. */
+/* Which random numbers change an example for training; keyed like all random numbers. */
 typedef struct fv_media_draw {
     uint64_t seed, step, row;
 } fv_media_draw;
@@ -82,7 +86,8 @@ typedef struct fv_media_kind {
     /* Fills facts, which point into *self. Fails: IO, FORMAT, LIMIT, MEMORY, ARGUMENT. *self is
      * closed even on failure. */
     fv_status (*open)(fv_ctx *ctx, const fv_media_config *cfg, fv_media_facts *facts, void **self);
-    /* draw NULL: as it is, for evaluation. */
+    /* draw NULL: as it is, for evaluation. part and number are in range; *out is zero but for
+     * length 1 and label -1. */
     fv_status (*get)(void *self, fv_media_part part, int64_t number, const fv_media_draw *draw,
                      fv_media_example *out);
     void (*close)(void *self);
@@ -92,12 +97,28 @@ typedef struct fv_media_kind {
 const fv_media_kind *fv_media_kind_at(size_t i);
 const fv_media_kind *fv_media_kind_find(const char *name);
 
-/* Fails: ARGUMENT (no such set; the message lists them), and what the kind fails with. */
+/* Fails: ARGUMENT (no such set or variant; the message lists them), and what the kind fails with;
+ * a file that cannot be read sets the context's sticky error, as other tensor functions do. */
 fv_status fv_media_open(fv_ctx *ctx, const fv_media_config *cfg, fv_media **out);
 void fv_media_close(fv_media **set); /* NULL is fine */
 const fv_media_facts *fv_media_facts_of(const fv_media *set);
 /* Fails: ARGUMENT (no such example), IO, FORMAT, MEMORY. */
 fv_status fv_media_get(fv_media *set, fv_media_part part, int64_t number, const fv_media_draw *draw,
                        fv_media_example *out);
+const char *fv_media_part_name(fv_media_part part); /* "train", "valid", "test" */
+
+/* ---- for kinds ------------------------------------------------------------------------------ */
+
+/* Sets facts->count from cfg->count: `available` where that is 0. Fails: ARGUMENT (more than there
+ * are, or none at all). */
+fv_status fv_media_set_counts(fv_ctx *ctx, const fv_media_config *cfg,
+                              const int64_t available[FV_MEDIA_PARTS], fv_media_facts *facts);
+/* Changes a picture [channels][height][width] in place as fv_picture_augment does with the draw's
+ * seed, step and row, which the context need not have. draw NULL: leaves it. Fails: ARGUMENT,
+ * MEMORY. */
+fv_status fv_media_augment(fv_ctx *ctx, const fv_augment *how, const fv_media_draw *draw,
+                           const int64_t shape[3], float *values);
+/* The index of the config's variant among "a|b|c"; -1: there is none of that name. */
+int fv_media_variant(const fv_media_config *cfg, const char *variants);
 
 #endif
