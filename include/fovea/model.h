@@ -41,11 +41,12 @@ typedef enum fv_ability {
     FV_CAN_GENERATE,  /* continue or answer a text */
     FV_CAN_FILL,      /* predict masked tokens */
     FV_CAN_CLASSIFY,
-    FV_CAN_EMBED,  /* one vector per row */
-    FV_CAN_POINT,  /* choose among the inputs, by a stepper whose choices are the inputs */
-    FV_CAN_ACT,    /* values or logits of actions */
-    FV_CAN_DRAW,   /* make samples */
-    FV_CAN_ANSWER, /* find the answer to a question in a text */
+    FV_CAN_EMBED,    /* one vector per row */
+    FV_CAN_POINT,    /* choose among the inputs, by a stepper whose choices are the inputs */
+    FV_CAN_ACT,      /* values or logits of actions */
+    FV_CAN_DRAW,     /* make samples */
+    FV_CAN_ANSWER,   /* find the answer to a question in a text */
+    FV_CAN_DESCRIBE, /* write the text of a picture or a recording, by `make_stepper` */
     FV_ABILITY_COUNT
 } fv_ability;
 

@@ -37,6 +37,14 @@
  * samples after which the next token was more likely than the baseline become more likely
  * (fovea/attention.h, fv_reinforce); otherwise s is the most likely position. The baseline is a
  * moving average of log-likelihoods over training steps, which is saved with training states.
+ *
+ * The encoder may read pictures instead (GRID): convolutions turn the field "pixels" of a batch
+ * into cells h_1 .. h_S, and attention is one softmax over all of them (Xu et al. 2015). There, and
+ * wherever attention is soft, the training loss may have the penalty
+ *
+ *     coverage x sum over rows and positions i of (1 - sum_t a_ti)^2
+ *
+ * which asks for every position to be looked at about once.
  */
 #ifndef FOVEA_SEQ2SEQ_H
 #define FOVEA_SEQ2SEQ_H
@@ -51,7 +59,7 @@ extern "C" {
 
 /* Parts by their number in src/models/parts/parts.def, in the order of the choices of model.encoder
  * and model.decoder; these are the library's first. */
-typedef enum fv_encoder_kind { FV_ENCODER_RNN } fv_encoder_kind;
+typedef enum fv_encoder_kind { FV_ENCODER_RNN, FV_ENCODER_SET, FV_ENCODER_GRID } fv_encoder_kind;
 typedef enum fv_decoder_kind {
     FV_DECODER_FIXED,
     FV_DECODER_SEARCH,
@@ -87,7 +95,20 @@ typedef struct fv_seq2seq_config {
     double dropout;   /* of embeddings, between layers and of the readout, in training [0] */
     double smoothing; /* of the training loss [0] */
     fv_encoder_kind encoder; /* [rnn] */
+    double coverage;         /* lambda of the coverage penalty below [0] */
+    /* One entry of the field that an encoder other than tokens' reads, from the data: channels,
+     * height and width of a picture, or the channels of a frame [0: tokens] */
+    int64_t input_channels, input_height, input_width;
+    /* GRID */
+    int grid_stages;       /* convolutions [4] */
+    int grid_halvings;     /* the first so many of them halve the picture [2] */
+    int64_t grid_channels; /* of the first; they double with each halving after it [32] */
+    bool grid_coordinates; /* the last one also reads each cell's place [true] */
+    bool grid_rows;        /* then `cell`, both ways along each row of cells [false] */
+    bool grid_neighbours;  /* keys of additive attention see the cells around theirs [false] */
 } fv_seq2seq_config;
+
+enum { FV_GRID_STAGES = 8, FV_GRID_CHANNELS = 4096, FV_GRID_SIDE = 4096 };
 
 FV_API void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size);
 

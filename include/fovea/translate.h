@@ -112,6 +112,32 @@ FV_API void fv_translations_free(fv_translations **all); /* NULL is fine */
 FV_API FV_MUST_USE fv_status fv_translate_given(fv_model *model, fv_string source, fv_string target,
                                                 fv_translations **out);
 
+/* ---- describing --------------------------------------------------------------------- */
+
+/*
+ * The texts of pictures or recordings, by a model that can describe (FV_CAN_DESCRIBE): a caption,
+ * what is written, or what is said. Row i of the batch gives result i, decoded together with the
+ * others; the batch has the field that the model's encoder reads.
+ *
+ *     fv_batch pictures;
+ *     fv_batch_init(&pictures, 1);
+ *     const void *row[1] = {scene};                                // float [3][48][48]
+ *     fv_batch_add(&pictures, (fv_field){.name = "pixels", .dtype = FV_F32, .row = row, .rank = 3,
+ *                                        .shape = {3, 48, 48}});
+ *     fv_translations *texts = NULL;
+ *     s = fv_describe(model, &pictures, 100, NULL, &texts);
+ *     if (s == FV_OK) puts(fv_translations_get(texts, 0, 0)->text);
+ *     fv_translations_free(&texts);
+ *
+ * At most max_tokens tokens each; how NULL: greedy. With how->want_weights a result's weights are
+ * [target_count][source_count], a column for each of the encoder's positions (the cells of a grid
+ * row by row, or frames), and source_tokens is NULL. Fails: FORMAT (the model cannot describe),
+ * ARGUMENT (no such field, or of another shape; a setting), MEMORY, CANCELLED.
+ */
+FV_API FV_MUST_USE fv_status fv_describe(fv_model *model, const fv_batch *inputs,
+                                         int64_t max_tokens, const fv_search_config *how,
+                                         fv_translations **out);
+
 #ifdef __cplusplus
 }
 #endif

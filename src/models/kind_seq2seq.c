@@ -6,15 +6,28 @@
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
+/* What a model with these settings learns: texts of tokens, or of what the encoder reads else. */
+static fv_ability ability_of(const fv_seq2seq_config *cfg)
+{
+    return fv_encoder_part_at((int)cfg->encoder)->reads_tokens ? FV_CAN_TRANSLATE : FV_CAN_DESCRIBE;
+}
+
 static fv_status make(fv_params *params, const fv_seq2seq_config *settings,
                       const fv_data_spec *spec, void **self)
 {
     fv_ctx *ctx = fv_params_ctx(params);
     fv_seq2seq_config cfg = *settings;
     fv_seq2seq *model = NULL;
-    FV_RETURN_IF(spec->ability != FV_CAN_TRANSLATE || !spec->source, ctx, FV_ERR_ARGUMENT,
-                 "model.kind is recurrent: such a model can translate, not %s",
-                 fv_ability_name(spec->ability));
+    const fv_ability ability = ability_of(&cfg);
+    FV_RETURN_IF(spec->ability != ability || !spec->source, ctx, FV_ERR_ARGUMENT,
+                 "model.kind is recurrent: such a model can %s, not %s (model.encoder is %s)",
+                 fv_ability_name(ability), fv_ability_name(spec->ability),
+                 fv_encoder_part_at((int)cfg.encoder)->name);
+    if (ability == FV_CAN_DESCRIBE) {
+        cfg.input_channels = fv_data_spec_get(spec, "channels", cfg.input_channels);
+        cfg.input_height = fv_data_spec_get(spec, "height", cfg.input_height);
+        cfg.input_width = fv_data_spec_get(spec, "width", cfg.input_width);
+    }
     cfg.source_tokens = (int64_t)fv_tokenizer_vocab_size(spec->source);
     cfg.target_tokens = (int64_t)fv_tokenizer_vocab_size(spec->target);
     FV_TRY(fv_spec_token(ctx, spec, "<s>", &cfg.bos));
@@ -49,7 +62,12 @@ static fv_status load(fv_params *params, const fv_model_folder *from, fv_data_sp
     fv_ctx *ctx = from->ctx;
     FV_TRY(fv_seq2seq_config_load(ctx, from->config, &cfg));
     FV_TRY(fv_load_tokenizer_pair(ctx, from->path, &spec->source, &spec->target));
-    spec->ability = FV_CAN_TRANSLATE;
+    spec->ability = ability_of(&cfg);
+    if (spec->ability == FV_CAN_DESCRIBE) {
+        fv_data_spec_set(spec, "channels", cfg.input_channels);
+        fv_data_spec_set(spec, "height", cfg.input_height);
+        fv_data_spec_set(spec, "width", cfg.input_width);
+    }
     const int64_t source = (int64_t)fv_tokenizer_vocab_size(spec->source),
                   target = (int64_t)fv_tokenizer_vocab_size(spec->target);
     FV_RETURN_IF(source != cfg.source_tokens || target != cfg.target_tokens, ctx, FV_ERR_FORMAT,
@@ -85,6 +103,11 @@ static fv_status steps(void *self, const fv_batch *inputs, fv_stepper *out)
     return fv_seq2seq_stepper(self, inputs, out);
 }
 
+static bool can(const void *self, fv_ability ability)
+{
+    return ability == ability_of(fv_seq2seq_settings(self));
+}
+
 static bool attends(const void *self) { return fv_seq2seq_attends(self); }
 
 static fv_tensor *align(fv_ctx *ctx, void *self, const fv_batch *batch)
@@ -97,7 +120,8 @@ static fv_tensor *align(fv_ctx *ctx, void *self, const fv_batch *batch)
 static int sites(const void *self, fv_site *out, int room)
 {
     if (!attends(self)) return 0;
-    if (room > 0) *out = (fv_site){.name = SITE, .heads = 1};
+    const fv_seq2seq *m = self;
+    if (room > 0) *out = (fv_site){.name = SITE, .heads = 1, .keys = m->x->axis};
     return 1;
 }
 
@@ -113,13 +137,14 @@ const fv_model_kind fv_kind_seq2seq = {
     .name = "recurrent",
     .types = "fovea-seq2seq",
     .summary = "RNN, GRU or LSTM encoder and decoder with attention",
-    .abilities = 1u << FV_CAN_TRANSLATE,
+    .abilities = 1u << FV_CAN_TRANSLATE | 1u << FV_CAN_DESCRIBE,
     .keys = fv_seq2seq_keys,
     .create = create,
     .load = load,
     .save = save,
     .destroy = destroy,
     .loss = loss,
+    .can = can,
     .make_stepper = steps,
     .attention_sites = sites,
     .capture_attention = trace,

@@ -22,7 +22,8 @@ const char *fv_ability_name(fv_ability ability)
                                                         [FV_CAN_POINT] = "point",
                                                         [FV_CAN_ACT] = "act",
                                                         [FV_CAN_DRAW] = "draw",
-                                                        [FV_CAN_ANSWER] = "answer"};
+                                                        [FV_CAN_ANSWER] = "answer",
+                                                        [FV_CAN_DESCRIBE] = "describe"};
     return (unsigned)ability < FV_ABILITY_COUNT ? names[ability] : "";
 }
 

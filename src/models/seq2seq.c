@@ -28,6 +28,10 @@ void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size)
         .input_feeding = true,
         .readout = FV_READOUT_TANH,
         .readout_width = 128,
+        .grid_stages = 4,
+        .grid_halvings = 2,
+        .grid_channels = 32,
+        .grid_coordinates = true,
     };
     fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
@@ -80,6 +84,13 @@ static fv_status check_kinds(fv_ctx *ctx, const fv_seq2seq_config *c)
                  "seq2seq: hard attention's weights are 0 or more");
     FV_RETURN_IF(!(c->hard_decay >= 0 && c->hard_decay < 1), ctx, FV_ERR_ARGUMENT,
                  "seq2seq: hard attention's decay is 0 to below 1");
+    FV_RETURN_IF(!(c->coverage >= 0 && c->coverage <= 1e6), ctx, FV_ERR_ARGUMENT,
+                 "seq2seq: coverage is 0 to 1e6");
+    FV_RETURN_IF(c->coverage > 0 && (!fv_decoder_part_at((int)c->decoder)->attends ||
+                                     c->normaliser == FV_ATTENTION_HARD_SAMPLE),
+                 ctx, FV_ERR_ARGUMENT,
+                 "seq2seq: coverage needs a decoder with soft attention, whose weights have "
+                 "gradients");
     const int64_t memory = fv_encoder_part_at((int)c->encoder)->width(c);
     FV_RETURN_IF(fv_decoder_part_at((int)c->decoder)->attends &&
                      fv_score_needs_equal_widths(score) && memory != c->hidden,

@@ -29,6 +29,9 @@ typedef struct run {
 
 enum { STEP_LISTS = 8 };
 
+/* Whether the loss has the coverage penalty. */
+static bool covers(const run *r) { return r->pass->training && r->m->cfg.coverage > 0; }
+
 /* ---- setting up ----------------------------------------------------------------- */
 
 static void fill_tokens(run *r)
@@ -200,8 +203,10 @@ static void run_steps(run *r)
             memory = fv_memory_rows(ctx, &all, n, NULL);
             fv_decoder_state_map(&state, first_rows, ctx, &n);
         }
-        fv_decoder_call call = {
-            .memory = &memory, .t = t, .want_weights = r->want_weights, .training = training};
+        fv_decoder_call call = {.memory = &memory,
+                                .t = t,
+                                .want_weights = r->want_weights || covers(r),
+                                .training = training};
         const int64_t first = r->target.first[t];
         if (numbers) fv_draw_numbers_set(ctx, fv_slice(ctx, numbers, 0, first, first + n, 1));
         call.input = input_at(r, &last, &memory, t);
@@ -248,6 +253,29 @@ static fv_tensor *reinforce_choices(const run *r, fv_tensor *loss, fv_tensor *lo
     return fv_add(ctx, loss, fv_sub(ctx, extra, fv_detach(ctx, extra)));
 }
 
+/* The coverage penalty of fovea/seq2seq.h. Step t holds the rows that have not ended, which are the
+ * first ones; a matrix with a 1 for each of its rows sums the weights of a row over its steps. */
+static fv_tensor *coverage_penalty(const run *r)
+{
+    fv_ctx *ctx = r->ctx;
+    const fv_packed_sequences *p = &r->target;
+    const int64_t shape[2] = {p->sequences, p->total};
+    const size_t bytes = (size_t)(p->sequences * p->total) * sizeof(float);
+    float *mine = fv_mem_zalloc(&ctx->mem, bytes);
+    if (!mine) {
+        fv_poison(ctx, FV_ERR_MEMORY, "seq2seq: no memory for the sums of attention weights");
+        return ctx->invalid;
+    }
+    for (int64_t t = 0; t < p->steps; t++)
+        for (int64_t i = 0; i < p->rows[t]; i++)
+            mine[i * p->total + p->first[t] + i] = 1;
+    fv_tensor *rows = fv_from_host(ctx, FV_F32, 2, shape, mine);
+    fv_mem_free(&ctx->mem, mine, bytes);
+    fv_tensor *seen = fv_matmul(ctx, rows, joined(r, r->weights));
+    fv_tensor *missed = fv_square(ctx, fv_sub(ctx, seen, fv_scalar(ctx, FV_F32, 1)));
+    return fv_scale(ctx, fv_sum(ctx, missed, 0, NULL, false), r->m->cfg.coverage);
+}
+
 static fv_tensor *all_readouts(const run *r)
 {
     if (r->ctx->error == FV_OK && r->readout[0]) return joined(r, r->readout);
@@ -271,6 +299,7 @@ static fv_tensor *loss_of(run *r)
     fv_tensor *targets = fv_from_host(ctx, FV_I64, 1, &r->target.total, r->expected);
     fv_tensor *loss = fv_cross_entropy(ctx, logits, targets, -1,
                                        r->pass->training ? c->smoothing : 0.0, FV_REDUCTION_SUM);
+    if (covers(r) && ctx->error == FV_OK) loss = fv_add(ctx, loss, coverage_penalty(r));
     const bool drawn = ctx->error == FV_OK && r->log_prob[0];
     return drawn ? reinforce_choices(r, loss, logits, targets) : loss;
 }

@@ -45,7 +45,18 @@ enum { WIDE = 1 << 24 };
     X(readout_width, INT64, INT, "128", 1, WIDE, NULL, "width of the readout")                     \
     X(tied, BOOL, BOOL, "false", 0, 0, NULL, "one matrix for target embedding and output")         \
     X(dropout, REAL, REAL, "0", 0, 0.99, NULL, "share of values dropped in training")              \
-    X(smoothing, REAL, REAL, "0", 0, 0.99, NULL, "label smoothing of the training loss")
+    X(smoothing, REAL, REAL, "0", 0, 0.99, NULL, "label smoothing of the training loss")           \
+    X(coverage, REAL, REAL, "0", 0, 1e6, NULL,                                                     \
+      "weight of the penalty for positions that are not looked at once")                           \
+    X(grid_stages, INT, INT, "4", 1, FV_GRID_STAGES, NULL, "grid: convolutions")                   \
+    X(grid_halvings, INT, INT, "2", 0, FV_GRID_STAGES, NULL,                                       \
+      "grid: how many of them halve height and width, the first ones")                             \
+    X(grid_channels, INT64, INT, "32", 1, FV_GRID_CHANNELS, NULL,                                  \
+      "grid: channels of the first convolution; doubled with each further halving")                \
+    X(grid_coordinates, BOOL, BOOL, "true", 0, 0, NULL, "grid: cells know their place")            \
+    X(grid_rows, BOOL, BOOL, "false", 0, 0, NULL, "grid: the cell runs both ways along each row")  \
+    X(grid_neighbours, BOOL, BOOL, "false", 0, 0, NULL,                                            \
+      "grid: keys of additive attention see the eight cells around theirs")
 
 #define AT(member) offsetof(fv_seq2seq_config, member)
 
@@ -81,8 +92,11 @@ static const struct {
 } counts[] = {{"source_tokens", AT(source_tokens)},
               {"target_tokens", AT(target_tokens)},
               {"start", AT(bos)},
-              {"end", AT(eos)}};
-enum { COUNTS = (int)(sizeof counts / sizeof *counts) };
+              {"end", AT(eos)},
+              {"channels", AT(input_channels)},
+              {"height", AT(input_height)},
+              {"width", AT(input_width)}};
+enum { COUNTS = (int)(sizeof counts / sizeof *counts), TOKEN_COUNTS = 4 };
 
 static const fv_attention_normaliser normalisers[] = {
     FV_ATTENTION_SOFTMAX, FV_ATTENTION_LOCAL_M, FV_ATTENTION_LOCAL_P, FV_ATTENTION_HARD_SAMPLE};
@@ -151,17 +165,34 @@ void fv_seq2seq_config_from(const fv_recipe *recipe, fv_seq2seq_config *cfg)
 
 static const char *short_name(int i) { return keys[i].name + sizeof PREFIX - 1; }
 
-/* Settings that came later, hard attention's and the encoder, are written only by models that use
- * them, so that the files of all others stay the same; where they are missing, the default holds.
- */
+/* Settings that came later (hard attention's, the encoder, its input and its own settings, the
+ * penalty) are written only by models that use them, so that the files of all others stay the same;
+ * where they are missing, the default holds. */
 static bool is_hard(int i) { return strncmp(short_name(i), "hard_", 5) == 0; }
 
+static bool is_grid(int i) { return strncmp(short_name(i), "grid_", 5) == 0; }
+
 static bool is_encoder(int i) { return places[i].at == AT(encoder); }
+
+static bool is_coverage(int i) { return places[i].at == AT(coverage); }
+
+static bool may_be_missing(int i)
+{
+    return is_hard(i) || is_grid(i) || is_encoder(i) || is_coverage(i);
+}
 
 static bool applies(const fv_seq2seq_config *cfg, int i)
 {
     if (is_encoder(i)) return cfg->encoder != FV_ENCODER_RNN;
+    if (is_grid(i)) return cfg->encoder == FV_ENCODER_GRID;
+    if (is_coverage(i)) return cfg->coverage > 0;
     return !is_hard(i) || cfg->normaliser == FV_ATTENTION_HARD_SAMPLE;
+}
+
+/* Numbers of an encoder that reads no tokens. */
+static bool count_applies(const fv_seq2seq_config *cfg, int i)
+{
+    return i < TOKEN_COUNTS || cfg->input_channels > 0;
 }
 
 static void write_field(fv_json_writer *w, const fv_seq2seq_config *cfg, int i)
@@ -200,6 +231,7 @@ fv_status fv_seq2seq_config_save(fv_ctx *ctx, const fv_seq2seq_config *given, co
     fv_json_string(&w, MODEL_TYPE);
     for (int i = 0; i < COUNTS; i++) {
         int64_t value;
+        if (!count_applies(cfg, i)) continue;
         memcpy(&value, (const char *)cfg + counts[i].at, sizeof value);
         fv_json_key(&w, counts[i].name);
         fv_json_int(&w, value);
@@ -217,7 +249,7 @@ static fv_status read_field(const fv_doc *doc, int i, fv_seq2seq_config *cfg)
 {
     const fv_key *key = &keys[i];
     const fv_value *value = fv_value_get(&doc->root, short_name(i));
-    if (!value && (is_hard(i) || is_encoder(i))) return FV_OK;
+    if (!value && may_be_missing(i)) return FV_OK;
     if (!value)
         return fv_doc_fail(doc, &doc->root, FV_ERR_FORMAT, "'%s' is missing", short_name(i));
     int64_t integer = 0;
@@ -268,7 +300,7 @@ static fv_status read_config(const fv_doc *doc, fv_seq2seq_config *cfg)
                                doc->root.as.members[i].key);
     for (int i = 0; i < COUNTS; i++) {
         int64_t value = 0;
-        FV_TRY(fv_doc_get_int(doc, &doc->root, counts[i].name, true, 0, WIDE, &value));
+        FV_TRY(fv_doc_get_int(doc, &doc->root, counts[i].name, i < TOKEN_COUNTS, 0, WIDE, &value));
         memcpy((char *)cfg + counts[i].at, &value, sizeof value);
     }
     for (int i = 0; i < KEYS; i++)

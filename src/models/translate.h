@@ -21,7 +21,7 @@ fv_status fv_translate_ready(fv_model *m);
 /* Creates an empty list, and sets one entry. */
 fv_status fv_translations_make(fv_ctx *ctx, int64_t count, int nbest, fv_translations **out);
 /* Fills a translation from tokens and weights ([steps][positions], or NULL). `source` are the
- * source's tokens. */
+ * source's tokens; NULL: it has none, and `source_count` is that of its positions. */
 typedef struct fv_translation_parts {
     const int64_t *source, *target;
     int64_t source_count, target_count;

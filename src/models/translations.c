@@ -164,8 +164,9 @@ fv_status fv_translations_put(fv_model *t, fv_translations *all, int64_t source,
     else
         FV_TRY(plain_text(t, p->target, p->target_count, arena, &out.text));
     if (p->weights) {
-        FV_TRY(
-            spell_all(ctx, t->spec.source, p->source_count, p->source, arena, &out.source_tokens));
+        if (p->source)
+            FV_TRY(spell_all(ctx, t->spec.source, p->source_count, p->source, arena,
+                             &out.source_tokens));
         FV_TRY(
             spell_all(ctx, t->spec.target, p->target_count, p->target, arena, &out.target_tokens));
         FV_TRY(copy_weights(ctx, p, arena, &out));
