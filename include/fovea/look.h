@@ -1,5 +1,6 @@
 /*
- * fovea/look.h: draws attention: heat maps, grids of heads, links between words, and plots.
+ * fovea/look.h: draws attention: heat maps, grids of heads, links between words, light on pictures,
+ * and plots.
  *
  *     const char *source[] = {"the", "black", "cat"}, *target[] = {"le", "chat", "noir"};
  *     fv_look_map map = {.rows = 3, .cols = 3, .values = weights,
@@ -13,8 +14,8 @@
  * Latin, Greek and Cyrillic letters; any other character appears as its code point in small
  * hexadecimal digits (4E/2D for U+4E2D). PDF is one page of vectors for papers and slides: Latin
  * text in Helvetica, other characters as in PNG. HTML is one self-contained file; hovering over a
- * cell shows its value. TEXT and TERMINAL are for maps only: shades of characters, and 256 colours
- * with escape sequences.
+ * cell shows its value. TEXT and TERMINAL are for maps and overlays only: shades of characters, and
+ * 256 colours with escape sequences.
  *
  * Labels and titles are UTF-8 and may contain anything: markup is escaped, control characters
  * appear as their symbols (U+2400 ...), invalid bytes as U+FFFD. NULL means no label.
@@ -172,6 +173,65 @@ typedef struct fv_look_links {
  * between words and heads. */
 FV_API FV_MUST_USE fv_status fv_look_links_draw(fv_ctx *ctx, const fv_look_links *links,
                                                 fv_look_format form, fv_picture **out);
+
+/* ---- attention over a picture ------------------------------------------------------- */
+
+enum { FV_LOOK_MAX_PANELS = 256 };
+
+/* How attention shows. */
+typedef enum fv_look_light {
+    FV_LOOK_LIGHT_BRIGHT, /* what is attended to keeps its brightness and gets a warm light, the
+                             rest is dark */
+    FV_LOOK_LIGHT_HEAT,   /* the picture in grey under the colours of FV_COLOUR_MAP_HEAT */
+    FV_LOOK_LIGHT_COUNT
+} fv_look_light;
+
+/* The picture once, with the attention of one word, one query pixel, one spoken letter. */
+typedef struct fv_look_panel {
+    const char *caption; /* below it; NULL: none */
+    /* Of a grid of rows x cols cells that covers the picture: weight (i, j) is
+     * weights[i * cols + j]. NULL: the picture as it is. */
+    int64_t rows, cols;
+    const float *weights;
+    double mark[4]; /* frame around a query: left, top, right, bottom in pixels of the picture; all
+                       0: none */
+} fv_look_panel;
+
+/*
+ * A picture with attention over it: one panel, or several as a film strip with line breaks.
+ *
+ *     static float dog[3 * 48 * 48], seen[2][7 * 7];
+ *     const fv_look_panel panels[] = {
+ *         {.caption = "a", .rows = 7, .cols = 7, .weights = seen[0]},
+ *         {.caption = "dog", .rows = 7, .cols = 7, .weights = seen[1]}};
+ *     fv_look_overlay overlay = {.channels = 3, .height = 48, .width = 48, .pixels = dog,
+ *                                .panels = panels, .panel_count = 2, .smooth = true};
+ *     fv_picture *strip = NULL;
+ *     s = fv_look_overlay_draw(ctx, &overlay, FV_LOOK_FORMAT_SVG, NULL, &strip);
+ *
+ * A spectrogram is a picture of one channel whose panels are wider than high (panel_width,
+ * panel_height).
+ */
+typedef struct fv_look_overlay {
+    int64_t channels, height, width; /* 1 or 3 channels; at most FV_LOOK_MAX_SIDE */
+    const float *pixels;             /* [channels][height][width] in 0 .. 1; clamped */
+    const fv_look_panel *panels;
+    int64_t panel_count; /* 1 to FV_LOOK_MAX_PANELS */
+    const char *title;   /* or NULL */
+    /* Size of a panel in pixels of the drawing, at most 4096; 0: from the picture's. Either may be
+     * given alone; the text formats use their ratio. */
+    int panel_width, panel_height;
+    int64_t across; /* panels in a row; 0: as many as fit */
+    bool smooth;    /* weights are interpolated between the centres of cells */
+    fv_look_light light;
+} fv_look_overlay;
+
+/* All formats. The strongest weight of each panel has the full light, unless options have a range.
+ * Of options, low, high, columns, font and shades are used. Terminals show half blocks, TEXT shades
+ * of brightness; the query is marked by a light blue cell or an X. */
+FV_API FV_MUST_USE fv_status fv_look_overlay_draw(fv_ctx *ctx, const fv_look_overlay *overlay,
+                                                  fv_look_format form,
+                                                  const fv_look_options *options, fv_picture **out);
 
 /* ---- plots ------------------------------------------------------------------------ */
 

@@ -87,12 +87,13 @@ static void put_image(fv_canvas *c, const fv_cells *cells, int64_t width, int64_
  * pixels get several pixels here. */
 static void embed(fv_canvas *c, const fv_cells *cells)
 {
-    const int64_t times = (int64_t)ceil(2 * cells->width / (double)cells->cols);
-    if (!cells->as_image || times < 2) {
+    const int64_t times_x = (int64_t)ceil(2 * cells->width / (double)cells->cols),
+                  times_y = (int64_t)ceil(2 * cells->height / (double)cells->rows);
+    if (!cells->as_image || (times_x < 2 && times_y < 2)) {
         put_image(c, cells, cells->cols, cells->rows, cells->rgb);
         return;
     }
-    const int64_t width = times * cells->cols, height = times * cells->rows;
+    const int64_t width = times_x * cells->cols, height = times_y * cells->rows;
     const size_t bytes = 3 * (size_t)(width * height);
     unsigned char *rgb = fv_mem_alloc(&c->ctx->mem, bytes);
     if (!rgb) {
@@ -102,7 +103,7 @@ static void embed(fv_canvas *c, const fv_cells *cells)
     for (int64_t y = 0; y < height; y++)
         for (int64_t x = 0; x < width; x++)
             memcpy(rgb + 3 * (y * width + x),
-                   cells->rgb + 3 * (y / times * cells->cols + x / times), 3);
+                   cells->rgb + 3 * (y / times_y * cells->cols + x / times_x), 3);
     put_image(c, cells, width, height, rgb);
     fv_mem_free(&c->ctx->mem, rgb, bytes);
 }

@@ -70,6 +70,28 @@ static bool links(fv_ctx *ctx, const void *unused)
     return ok;
 }
 
+static bool overlay(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    const fv_look_panel panels[] = {
+        {.caption = "one", .rows = 2, .cols = 3, .weights = values, .mark = {0, 0, 1, 1}},
+        {.caption = "two"}};
+    const fv_look_overlay o = {.channels = 1,
+                               .height = 3,
+                               .width = 4,
+                               .pixels = values,
+                               .panels = panels,
+                               .panel_count = 2,
+                               .title = "picture"};
+    bool ok = true;
+    for (int form = 0; form < FV_LOOK_FORMAT_COUNT; form++) {
+        fv_picture *p = NULL;
+        ok = fv_look_overlay_draw(ctx, &o, (fv_look_format)form, NULL, &p) == FV_OK && ok;
+        fv_picture_free(&p);
+    }
+    return ok;
+}
+
 static bool plot_and_save(fv_ctx *ctx, const void *unused)
 {
     (void)unused;
@@ -88,6 +110,6 @@ static bool plot_and_save(fv_ctx *ctx, const void *unused)
 
 const oom_file_scenario oom_look_scenarios[] = {
     {"look: map", map},     {"look: embedded map", embedded_map}, {"look: heads", heads},
-    {"look: links", links}, {"look: plot", plot_and_save},
+    {"look: links", links}, {"look: plot", plot_and_save},        {"look: overlay", overlay},
 };
 const int oom_look_scenario_count = (int)(sizeof oom_look_scenarios / sizeof *oom_look_scenarios);
