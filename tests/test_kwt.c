@@ -33,7 +33,7 @@ static void fill(void)
 static fv_data_spec frame_spec(void)
 {
     fv_data_spec spec = {.ability = FV_CAN_CLASSIFY, .labels = names, .label_count = CLASSES};
-    fv_data_spec_set(&spec, "frame", FRAME);
+    fv_data_spec_set(&spec, "channels", FRAME);
     fv_data_spec_set(&spec, "longest", LONGEST);
     return spec;
 }
@@ -299,8 +299,8 @@ static void wrong_sizes_are_named(void)
         int64_t value;
         bool front;
         const char *message;
-    } bad[] = {{"frame", 0, false, "frame is 0"},
-               {"frame", 1 << 20, false, "frame is 1048576"},
+    } bad[] = {{"channels", 0, false, "channels is 0"},
+               {"channels", 1 << 20, false, "channels is 1048576"},
                {"longest", 0, false, "0 frames at most"},
                {"longest", 1 << 17, false, "131072 frames at most"},
                {"samples", -1, true, "samples is -1"},
