@@ -6,6 +6,7 @@
 #include "look_model.h"
 #include "output.h"
 #include "run.h"
+#include "sound.h"
 
 const char *look_inside_option(const cli_call *call)
 {
@@ -30,6 +31,8 @@ typedef struct texts {
 /* Shows one text, or with NULL the tokens of --ids. */
 static int show(const texts *t, const char *text, const char *path)
 {
+    if (cli_reads_sound(t->model) && text)
+        return cli_look_sound(t->call, t->ctx, t->model, text, path);
     const bool inside = look_inside_option(t->call) || cli_ends_with(path, ".npz");
     if (fv_model_spec(t->model)->ability == FV_CAN_TRANSLATE &&
         !(fv_model_transformer(t->model) && inside))

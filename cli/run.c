@@ -6,6 +6,7 @@
 
 #include "input.h"
 #include "output.h"
+#include "sound.h"
 
 fv_weight_form cli_weight_form(const cli_call *call)
 {
@@ -122,6 +123,7 @@ static bool options_apply(const cli_call *call, const fv_model *model)
 
 static int run_model(const cli_call *call, fv_ctx *ctx, fv_model **model)
 {
+    if (cli_reads_sound(*model)) return cli_run_sound(call, ctx, *model);
     if (!can(call, *model) || !options_apply(call, *model)) return CLI_USAGE;
     const fv_ability ability = runner_of(call, *model);
     if (runners[ability]) return runners[ability](call, ctx, model);
