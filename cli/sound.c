@@ -9,11 +9,7 @@ static int64_t number(const fv_model *model, const char *name)
     return fv_data_spec_get(fv_model_spec(model), name, 0);
 }
 
-bool cli_reads_sound(const fv_model *model)
-{
-    return number(model, "samples") > 0 ||
-           (number(model, "channels") > 0 && number(model, "height") <= 0);
-}
+bool cli_reads_sound(const fv_model *model) { return number(model, "frame") > 0; }
 
 void cli_recording_close(cli_recording *r)
 {
@@ -76,7 +72,7 @@ static fv_status read_sound(fv_model *model, fv_sound *sound, cli_recording *r)
         length = r->length;
     } else {
         fv_features_config_init(&cfg, sizeof cfg, FV_FEATURES_PRESET_SPEECH);
-        cfg.mels = number(model, "channels");
+        cfg.mels = number(model, "frame");
     }
     const fv_status status = make_spectrogram(ctx, &cfg, samples, length, r);
     if (!r->samples) r->length = r->frames;

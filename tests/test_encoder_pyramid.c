@@ -53,7 +53,7 @@ static fv_status make_in(fv_ctx *in, int layers, double dropout, fv_params **set
     cfg.attention_width = 5;
     cfg.readout_width = 6;
     cfg.encoder = FV_ENCODER_PYRAMID;
-    cfg.input_channels = FRAME;
+    cfg.input_width = FRAME;
     cfg.pyramid_layers = layers;
     cfg.dropout = dropout;
     const fv_status s = fv_params_create(in, set);
@@ -209,7 +209,7 @@ static void bad_batches_are_named(void)
 static void bad_settings_are_named(void)
 {
     static const struct {
-        int64_t channels;
+        int64_t width;
         int layers;
         const char *message;
     } bad[] = {{0, 3, "frames of 1 to 16384 numbers, not 0"},
@@ -221,7 +221,7 @@ static void bad_settings_are_named(void)
         fv_seq2seq_config_init(&cfg, sizeof cfg);
         cfg.source_tokens = cfg.target_tokens = 3;
         cfg.encoder = FV_ENCODER_PYRAMID;
-        cfg.input_channels = bad[i].channels;
+        cfg.input_width = bad[i].width;
         cfg.pyramid_layers = bad[i].layers;
         CHECK_OK(ctx, fv_params_create(ctx, &params));
         CHECK_EQ(fv_seq2seq_create(params, &cfg, &model), FV_ERR_ARGUMENT);

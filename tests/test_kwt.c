@@ -33,8 +33,8 @@ static void fill(void)
 static fv_data_spec frame_spec(void)
 {
     fv_data_spec spec = {.ability = FV_CAN_CLASSIFY, .labels = names, .label_count = CLASSES};
-    fv_data_spec_set(&spec, "channels", FRAME);
-    fv_data_spec_set(&spec, "longest", LONGEST);
+    fv_data_spec_set(&spec, "frame", FRAME);
+    fv_data_spec_set(&spec, "frames", LONGEST);
     return spec;
 }
 
@@ -299,10 +299,10 @@ static void wrong_sizes_are_named(void)
         int64_t value;
         bool front;
         const char *message;
-    } bad[] = {{"channels", 0, false, "channels is 0"},
-               {"channels", 1 << 20, false, "channels is 1048576"},
-               {"longest", 0, false, "0 frames at most"},
-               {"longest", 1 << 17, false, "131072 frames at most"},
+    } bad[] = {{"frame", 0, false, "frame is 0"},
+               {"frame", 1 << 20, false, "frame is 1048576"},
+               {"frames", 0, false, "0 frames at most"},
+               {"frames", 1 << 17, false, "131072 frames at most"},
                {"samples", -1, true, "samples is -1"},
                {"samples", 1 << 25, true, "samples is 33554432"},
                {"samples", 5, true, "0 frames at most"}, /* shorter than a window */

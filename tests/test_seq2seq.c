@@ -165,10 +165,10 @@ static fv_seq2seq *make(const setting *s, double dropout, fv_params **params)
     cfg.readout_width = s->tied ? 5 : 7;
     cfg.tied = s->tied;
     cfg.dropout = dropout;
-    cfg.input_channels = s->encoder && strcmp(s->encoder, "pyramid") == 0 ? FRAME : 1;
+    cfg.input_channels = 1;
     cfg.pyramid_layers = 1;
     cfg.input_height = HIGH;
-    cfg.input_width = WIDE;
+    cfg.input_width = s->encoder && strcmp(s->encoder, "pyramid") == 0 ? FRAME : WIDE;
     cfg.grid_stages = 2;
     cfg.grid_halvings = 1;
     cfg.grid_channels = 4;

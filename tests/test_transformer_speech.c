@@ -18,7 +18,7 @@ static const char config[] =
     "{\"model_type\": \"kwt\", \"ability\": \"classify\", \"settings\": {},\n"
     " \"data\": {\"rate\": 16000, \"samples\": 16000, \"window\": 480, \"hop\": 160, \"bins\": "
     "244,\n"
-    "          \"mels\": 80, \"channels\": 40},\n"
+    "          \"mels\": 80, \"frame\": 40},\n"
     " \"labels\": [\"silence\", \"unknown\", \"yes\", \"no\", \"up\", \"down\", \"left\", "
     "\"right\",\n"
     "            \"on\", \"off\", \"stop\", \"go\"]}\n";

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fovea/audio.h"
 #include "fovea/tensor.h"
+#include "io/sha256.h"
 
 #define FV_MEDIA(name) extern const fv_media_kind fv_media_##name;
 #include "data/media.def"
@@ -119,6 +121,21 @@ fv_status fv_media_set_counts(fv_ctx *ctx, const fv_media_config *cfg,
     return FV_OK;
 }
 
+fv_media_part fv_media_part_of_name(const char *name)
+{
+    enum { SHARES = 20, VALID_SHARES = 2, TEST_SHARES = 4 };
+    fv_sha256 sum;
+    unsigned char digest[FV_SHA256_BYTES];
+    uint64_t h = 0;
+    fv_sha256_init(&sum);
+    fv_sha256_add(&sum, name, strlen(name));
+    fv_sha256_end(&sum, digest);
+    for (int i = 0; i < 8; i++)
+        h = h << 8 | digest[i];
+    h %= SHARES;
+    return h < VALID_SHARES ? FV_MEDIA_VALID : h < TEST_SHARES ? FV_MEDIA_TEST : FV_MEDIA_TRAIN;
+}
+
 fv_status fv_media_augment(fv_ctx *ctx, const fv_augment *how, const fv_media_draw *draw,
                            const int64_t shape[3], float *values)
 {
@@ -134,5 +151,25 @@ fv_status fv_media_augment(fv_ctx *ctx, const fv_augment *how, const fv_media_dr
     fv_scope_end(ctx);
     ctx->seed = seed;
     ctx->step = step;
+    return status;
+}
+
+fv_status fv_media_hide_bands(fv_ctx *ctx, const fv_media_draw *draw, int64_t frames, int64_t width,
+                              float *values)
+{
+    if (!draw) return FV_OK;
+    const uint64_t seed = ctx->seed, step = ctx->step, offset = ctx->row_offset;
+    fv_spec_augment_config cfg;
+    fv_spec_augment_config_init(&cfg, sizeof cfg);
+    cfg.time_width = 10;
+    cfg.time_part = 0.2;
+    cfg.frequency_width = 6;
+    ctx->seed = draw->seed;
+    ctx->step = draw->step;
+    ctx->row_offset = draw->row;
+    const fv_status status = fv_spec_augment(ctx, &cfg, 0, frames, width, values);
+    ctx->seed = seed;
+    ctx->step = step;
+    ctx->row_offset = offset;
     return status;
 }

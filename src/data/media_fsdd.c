@@ -11,9 +11,10 @@
  *               all 500 recordings of that speaker are `test`; of the others, takes 0 to 4 are
  *               `valid`, 5 to 49 `train`
  *
- * A string is a function of (seed, part, number): digits, speaker, takes, the gaps before, between
- * and after the digits (0.05 to 0.4 s), and noise over all of it, 10 to 30 dB below the digits. Its
- * places are the frames of the digits, one word each.
+ * The digits of a string are a function of (seed, part, number); so is how it is spoken, or else of
+ * the draw: speaker, takes, the gaps before, between and after the digits (0.05 to 0.4 s), and
+ * noise over all of it, 10 to 30 dB below the digits. Its places are the frames of the digits, one
+ * word each.
  */
 #include <math.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@
 /* Random sites that no op uses. */
 #define SHUFFLE_SITE 0x73706C6974u
 #define STRING_SITE  0x737472696E67u
+#define VOICE_SITE   0x766F696365u
 #define NOISE_SITE   0x6E6F697365u
 
 enum {
@@ -38,7 +40,7 @@ enum {
     MOST = 7,
     MIN_GAP = FV_SPOKEN_RATE / 20,
     MAX_GAP = 2 * FV_SPOKEN_RATE / 5,
-    STRING_COUNT = 20000,
+    STRING_COUNT = 4000,
     STRING_VALID = 500,
     STRING_TEST = 1000,
     MOST_STRINGS = 1 << 30
@@ -228,25 +230,59 @@ static void add_noise(uint64_t key, uint64_t row, double size, float *samples, i
 
 static int64_t gap(uint32_t word) { return MIN_GAP + pick(word, MAX_GAP - MIN_GAP); }
 
-/* Writes the samples of a string; returns their number. */
-static int64_t say_string(digit_set *d, fv_media_part part, int64_t number, fv_media_example *out)
+/* How a string is spoken: all draws of it are from (key, row). */
+typedef struct voice {
+    uint64_t key, noise, row;
+} voice;
+
+static voice voice_of(const digit_set *d, fv_media_part part, int64_t number,
+                      const fv_media_draw *draw)
 {
-    const int begin[FV_MEDIA_PARTS] = {VALID_TAKES, TEST_TAKES, 0},
-              end[FV_MEDIA_PARTS] = {FV_SPOKEN_TAKES, VALID_TAKES, TEST_TAKES};
+    if (!draw)
+        return (voice){fv_rng_key(d->seed, (uint64_t)part, VOICE_SITE),
+                       fv_rng_key(d->seed, (uint64_t)part, NOISE_SITE), (uint64_t)number};
+    return (voice){fv_rng_key(draw->seed, FV_MEDIA_PARTS + draw->step, VOICE_SITE),
+                   fv_rng_key(draw->seed, FV_MEDIA_PARTS + draw->step, NOISE_SITE), draw->row};
+}
+
+/* The digits of a string, which its text says; returns how many. */
+static int choose_digits(const digit_set *d, fv_media_part part, int64_t number, int digit[MOST],
+                         fv_media_example *out)
+{
     const uint64_t key = fv_rng_key(d->seed, (uint64_t)part, STRING_SITE);
     uint32_t r[4];
     fv_rng_draw(key, (uint64_t)number, 0, r);
-    const int words = FEWEST + (int)pick(r[0], MOST - FEWEST + 1),
-              speaker = (int)pick(r[1], FV_SPOKEN_SPEAKERS);
-    const double decibels = 10 + 20 * (double)fv_rng_unit(r[2]);
-    int64_t length = gap(r[3]), spoken = 0;
+    const int words = FEWEST + (int)pick(r[0], MOST - FEWEST + 1);
+    size_t used = 0;
+    for (int w = 0; w < words; w++) {
+        fv_rng_draw(key, (uint64_t)number, (uint64_t)w + 1, r);
+        digit[w] = (int)pick(r[0], FV_SPOKEN_WORDS);
+        used += (size_t)snprintf(out->text + used, sizeof out->text - used, "%s%s", w ? " " : "",
+                                 fv_spoken_words[digit[w]]);
+    }
+    return words;
+}
+
+/* Writes the samples of a string; returns their number. */
+static int64_t say_string(digit_set *d, fv_media_part part, int64_t number,
+                          const fv_media_draw *draw, fv_media_example *out)
+{
+    static const int begin[FV_MEDIA_PARTS] = {VALID_TAKES, TEST_TAKES, 0},
+                     end[FV_MEDIA_PARTS] = {FV_SPOKEN_TAKES, VALID_TAKES, TEST_TAKES};
+    const voice v = voice_of(d, part, number, draw);
+    int digit[MOST];
+    uint32_t r[4];
+    const int words = choose_digits(d, part, number, digit, out);
+    fv_rng_draw(v.key, v.row, 0, r);
+    const int speaker = (int)pick(r[0], FV_SPOKEN_SPEAKERS);
+    const double decibels = 10 + 20 * (double)fv_rng_unit(r[1]);
+    int64_t length = gap(r[2]), spoken = 0;
     double power = 0;
     memset(d->samples, 0, d->sample_bytes);
     for (int w = 0; w < words; w++) {
-        fv_rng_draw(key, (uint64_t)number, (uint64_t)w + 1, r);
-        const int word = (int)pick(r[0], FV_SPOKEN_WORDS),
-                  take = begin[part] + (int)pick(r[1], end[part] - begin[part]);
-        fv_sound *sound = d->bank.sound[fv_spoken_number(word, speaker, take)];
+        fv_rng_draw(v.key, v.row, (uint64_t)w + 1, r);
+        const int take = begin[part] + (int)pick(r[0], end[part] - begin[part]);
+        fv_sound *sound = d->bank.sound[fv_spoken_number(digit[w], speaker, take)];
         const float *from = fv_sound_samples(sound, 0);
         const int64_t n = fv_sound_length(sound);
         for (int64_t i = 0; i < n; i++) {
@@ -255,37 +291,15 @@ static int64_t say_string(digit_set *d, fv_media_part part, int64_t number, fv_m
         }
         out->place[out->places++] = (fv_media_place){
             .word = w, .x0 = (float)(length / HOP), .x1 = (float)((length + n) / HOP + 1)};
-        snprintf(out->text + strlen(out->text), sizeof out->text - strlen(out->text), "%s%s",
-                 w ? " " : "", fv_spoken_words[word]);
-        length += n + gap(r[2]);
+        length += n + gap(r[1]);
         spoken += n;
     }
     const double size = sqrt(power / (double)spoken) * pow(10, -decibels / 20);
-    add_noise(fv_rng_key(d->seed, (uint64_t)part, NOISE_SITE), (uint64_t)number, size, d->samples,
-              length);
+    add_noise(v.noise, v.row, size, d->samples, length);
     return length;
 }
 
 /* ---- examples ------------------------------------------------------------------------------- */
-
-static fv_status augment(digit_set *d, const fv_media_draw *draw, int64_t frames)
-{
-    fv_ctx *ctx = d->ctx;
-    const uint64_t seed = ctx->seed, step = ctx->step, offset = ctx->row_offset;
-    fv_spec_augment_config cfg;
-    fv_spec_augment_config_init(&cfg, sizeof cfg);
-    cfg.time_width = 10;
-    cfg.time_part = 0.2;
-    cfg.frequency_width = 6;
-    ctx->seed = draw->seed;
-    ctx->step = draw->step;
-    ctx->row_offset = draw->row;
-    const fv_status status = fv_spec_augment(ctx, &cfg, 0, frames, MELS, d->values);
-    ctx->seed = seed;
-    ctx->step = step;
-    ctx->row_offset = offset;
-    return status;
-}
 
 static fv_status get(void *self, fv_media_part part, int64_t number, const fv_media_draw *draw,
                      fv_media_example *out)
@@ -294,7 +308,7 @@ static fv_status get(void *self, fv_media_part part, int64_t number, const fv_me
     const float *samples = d->samples;
     int64_t length = 0;
     if (d->variant == STRINGS) {
-        length = say_string(d, part, number, out);
+        length = say_string(d, part, number, draw, out);
     } else {
         const int recording = d->recording[part][number];
         samples = fv_sound_samples(d->bank.sound[recording], 0);
@@ -307,7 +321,7 @@ static fv_status get(void *self, fv_media_part part, int64_t number, const fv_me
     if (d->variant != STRINGS)
         out->place[out->places++] = (fv_media_place){.x1 = (float)out->length};
     out->values = d->values;
-    return draw ? augment(d, draw, out->length) : FV_OK;
+    return fv_media_hide_bands(d->ctx, draw, out->length, MELS, d->values);
 }
 
 const fv_media_kind fv_media_fsdd = {

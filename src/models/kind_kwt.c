@@ -6,12 +6,12 @@
  *     z = norm(z + attention(z)),  z = norm(z + mlp(z))      kwt.layers times
  *     logits = H z_0 + c
  *
- * It reads the field "frames", rows of up to "longest" vectors of "channels" numbers. Where the
+ * It reads the field "frames", rows of up to "frames" vectors of "frame" numbers. Where the
  * data has "samples", the model has a front end of its own, as the published weights do, and reads
  * the field "samples", a recording at the rate "rate": its middle "samples" samples, or itself in
  * the middle of zeros. Then frames of "window" samples start every "hop" samples, and
  *
- *     x = D ln max(M |F (window * frame)|, 1e-12)            F "bins", M "mels", D "channels" rows
+ *     x = D ln max(M |F (window * frame)|, 1e-12)            F "bins", M "mels", D "frame" rows
  *
  * with F, M and D from the file. Rows of a batch are documents of one long row, so that a row's
  * bits do not depend on the others and nothing is computed for padding.
@@ -73,7 +73,7 @@ static const struct {
     int64_t most;
     bool front; /* of a front end only */
 } numbers[] = {
-    {"channels", offsetof(sizes, frame), MOST_WIDTH, false},
+    {"frame", offsetof(sizes, frame), MOST_WIDTH, false},
     {"window", offsetof(sizes, window), MOST_FRAMES, true},
     {"hop", offsetof(sizes, hop), MOST_FRAMES, true},
     {"bins", offsetof(sizes, bins), MOST_FRAMES, true},
@@ -100,7 +100,7 @@ typedef struct kwt {
 
 static fv_status read_sizes(fv_ctx *ctx, const fv_data_spec *spec, sizes *out)
 {
-    *out = (sizes){.longest = fv_data_spec_get(spec, "longest", 0),
+    *out = (sizes){.longest = fv_data_spec_get(spec, "frames", 0),
                    .samples = fv_data_spec_get(spec, "samples", 0)};
     FV_RETURN_IF(out->samples < 0 || out->samples > MOST_SAMPLES, ctx, FV_ERR_ARGUMENT,
                  "kwt: samples is %lld, not 0 to %d", (long long)out->samples, (int)MOST_SAMPLES);

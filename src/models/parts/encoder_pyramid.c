@@ -35,16 +35,16 @@ static fv_status create_self_and_embedding(fv_params *params, const fv_seq2seq_c
                                            void **self)
 {
     fv_ctx *ctx = fv_params_ctx(params);
-    FV_RETURN_IF(c->input_channels < 1 || c->input_channels > MAX_FRAME, ctx, FV_ERR_ARGUMENT,
+    FV_RETURN_IF(c->input_width < 1 || c->input_width > MAX_FRAME, ctx, FV_ERR_ARGUMENT,
                  "the pyramid encoder reads frames of 1 to %d numbers, not %lld", (int)MAX_FRAME,
-                 (long long)c->input_channels);
+                 (long long)c->input_width);
     FV_RETURN_IF(c->pyramid_layers < 1 || c->pyramid_layers > FV_PYRAMID_LAYERS, ctx,
                  FV_ERR_ARGUMENT, "model.pyramid_layers is %d, not 1 to %d", c->pyramid_layers,
                  (int)FV_PYRAMID_LAYERS);
     pyramid_encoder *e = fv_mem_zalloc(&ctx->mem, sizeof *e);
     FV_RETURN_IF(!e, ctx, FV_ERR_MEMORY, "no memory for an encoder");
     *self = e;
-    e->frame = c->input_channels;
+    e->frame = c->input_width;
     e->layers = c->pyramid_layers;
     e->dropout = c->dropout;
     return FV_OK;
