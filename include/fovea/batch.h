@@ -103,6 +103,8 @@ typedef struct fv_site {
     char name[48]; /* "encoder.3.self", "decoder.0.cross" */
     int64_t heads; /* 1 where there is only one */
     fv_axis queries, keys;
+    int64_t rows, cols; /* of the grid where keys (or queries and keys) are cells; else 0 */
+    int64_t before;     /* positions before the first cell, such as a class token */
 } fv_site;
 
 /* What was captured at one site during a pass (a site is one attention layer of a model). The

@@ -105,7 +105,7 @@ typedef struct fv_seq2seq_config {
     fv_encoder_kind encoder; /* [rnn] */
     double coverage;         /* lambda of the coverage penalty below [0] */
     /* One entry of the field that an encoder other than tokens' reads, from the data: channels,
-     * height and width of a picture, or the channels of a frame [0: tokens] */
+     * height and width of a picture, or 0, 0 and the width of a frame [0: tokens] */
     int64_t input_channels, input_height, input_width;
     /* GRID */
     int grid_stages;       /* convolutions [4] */

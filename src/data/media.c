@@ -121,9 +121,8 @@ fv_status fv_media_set_counts(fv_ctx *ctx, const fv_media_config *cfg,
     return FV_OK;
 }
 
-fv_media_part fv_media_part_of_name(const char *name)
+uint64_t fv_media_hash(const char *name)
 {
-    enum { SHARES = 20, VALID_SHARES = 2, TEST_SHARES = 4 };
     fv_sha256 sum;
     unsigned char digest[FV_SHA256_BYTES];
     uint64_t h = 0;
@@ -132,7 +131,13 @@ fv_media_part fv_media_part_of_name(const char *name)
     fv_sha256_end(&sum, digest);
     for (int i = 0; i < 8; i++)
         h = h << 8 | digest[i];
-    h %= SHARES;
+    return h;
+}
+
+fv_media_part fv_media_part_of_name(const char *name)
+{
+    enum { SHARES = 20, VALID_SHARES = 2, TEST_SHARES = 4 };
+    const uint64_t h = fv_media_hash(name) % SHARES;
     return h < VALID_SHARES ? FV_MEDIA_VALID : h < TEST_SHARES ? FV_MEDIA_TEST : FV_MEDIA_TRAIN;
 }
 

@@ -113,8 +113,8 @@ const char *fv_media_part_name(fv_media_part part); /* "train", "valid", "test" 
  * are, or none at all). */
 fv_status fv_media_set_counts(fv_ctx *ctx, const fv_media_config *cfg,
                               const int64_t available[FV_MEDIA_PARTS], fv_media_facts *facts);
-/* The part of a file of a list, from its name alone: with h the first eight bytes of SHA-256(name)
- * as a big-endian number, `valid` has h mod 20 = 0 or 1, `test` 2 or 3. */
+/* The part of a file of a list, from its name alone: with h the hash of fv_media_hash, `valid` has
+ * h mod 20 = 0 or 1, `test` 2 or 3. */
 fv_media_part fv_media_part_of_name(const char *name);
 /* SpecAugment of frames [frames][width] in place, with the draw's seed, step and row: two masks of
  * at most 10 frames and a fifth of them, two of at most 6 columns. draw NULL: leaves them. Fails:
@@ -126,6 +126,8 @@ fv_status fv_media_hide_bands(fv_ctx *ctx, const fv_media_draw *draw, int64_t fr
  * MEMORY. */
 fv_status fv_media_augment(fv_ctx *ctx, const fv_augment *how, const fv_media_draw *draw,
                            const int64_t shape[3], float *values);
+/* The first eight bytes of SHA-256(name) as a big-endian number, by which names get their part. */
+uint64_t fv_media_hash(const char *name);
 /* The index of the config's variant among "a|b|c"; -1: there is none of that name. */
 int fv_media_variant(const fv_media_config *cfg, const char *variants);
 

@@ -26,7 +26,8 @@ static fv_status make(fv_params *params, const fv_seq2seq_config *settings,
     if (ability == FV_CAN_DESCRIBE) {
         cfg.input_channels = fv_data_spec_get(spec, "channels", cfg.input_channels);
         cfg.input_height = fv_data_spec_get(spec, "height", cfg.input_height);
-        cfg.input_width = fv_data_spec_get(spec, "width", cfg.input_width);
+        cfg.input_width =
+            fv_data_spec_get(spec, "width", fv_data_spec_get(spec, "frame", cfg.input_width));
     }
     cfg.source_tokens = (int64_t)fv_tokenizer_vocab_size(spec->source);
     cfg.target_tokens = (int64_t)fv_tokenizer_vocab_size(spec->target);
@@ -54,6 +55,16 @@ static void destroy(void *self)
 
 /* ---- folders -------------------------------------------------------------------------------- */
 
+/* The shape of what the encoder reads, as a task says it. */
+static void tell_input(const fv_seq2seq_config *cfg, fv_data_spec *spec)
+{
+    if (cfg->input_channels > 0) {
+        fv_data_spec_set(spec, "channels", cfg->input_channels);
+        fv_data_spec_set(spec, "height", cfg->input_height);
+    }
+    fv_data_spec_set(spec, cfg->input_channels > 0 ? "width" : "frame", cfg->input_width);
+}
+
 static fv_status load(fv_params *params, const fv_model_folder *from, fv_data_spec *spec,
                       void **self)
 {
@@ -63,11 +74,7 @@ static fv_status load(fv_params *params, const fv_model_folder *from, fv_data_sp
     FV_TRY(fv_seq2seq_config_load(ctx, from->config, &cfg));
     FV_TRY(fv_load_tokenizer_pair(ctx, from->path, &spec->source, &spec->target));
     spec->ability = ability_of(&cfg);
-    if (spec->ability == FV_CAN_DESCRIBE) {
-        fv_data_spec_set(spec, "channels", cfg.input_channels);
-        fv_data_spec_set(spec, "height", cfg.input_height);
-        fv_data_spec_set(spec, "width", cfg.input_width);
-    }
+    if (spec->ability == FV_CAN_DESCRIBE) tell_input(&cfg, spec);
     const int64_t source = (int64_t)fv_tokenizer_vocab_size(spec->source),
                   target = (int64_t)fv_tokenizer_vocab_size(spec->target);
     FV_RETURN_IF(source != cfg.source_tokens || target != cfg.target_tokens, ctx, FV_ERR_FORMAT,
@@ -121,7 +128,9 @@ static int sites(const void *self, fv_site *out, int room)
 {
     if (!attends(self)) return 0;
     const fv_seq2seq *m = self;
-    if (room > 0) *out = (fv_site){.name = SITE, .heads = 1, .keys = m->x->axis};
+    if (room < 1) return 1;
+    *out = (fv_site){.name = SITE, .heads = 1, .keys = m->x->axis};
+    if (m->x->grid) m->x->grid(m->encoder, &out->rows, &out->cols);
     return 1;
 }
 

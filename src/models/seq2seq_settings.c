@@ -197,7 +197,7 @@ static bool applies(const fv_seq2seq_config *cfg, int i)
 /* Numbers of an encoder that reads no tokens. */
 static bool count_applies(const fv_seq2seq_config *cfg, int i)
 {
-    return i < TOKEN_COUNTS || cfg->input_channels > 0;
+    return i < TOKEN_COUNTS || cfg->input_width > 0;
 }
 
 static void write_field(fv_json_writer *w, const fv_seq2seq_config *cfg, int i)

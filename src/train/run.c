@@ -5,6 +5,7 @@
 
 #include "base/ctx.h"
 #include "data/generated.h"
+#include "data/media.h"
 #include "fovea/autograd.h"
 #include "io/file.h"
 #include "io/recipe.h"
@@ -79,6 +80,11 @@ static fv_status set_choices(fv_recipe *recipe, const char *tasks, const char *m
     const fv_generated_set *set;
     for (size_t i = 0; (set = fv_generated_set_at(i)) != NULL; i++)
         add_name(made, set->name);
+    char media[NAMES_BYTES] = "";
+    const fv_media_kind *kind;
+    for (size_t i = 0; (kind = fv_media_kind_at(i)) != NULL; i++)
+        add_name(media, kind->name);
+    FV_TRY(fv_recipe_set_choices(recipe, "data.media", media));
     FV_TRY(fv_recipe_set_choices(recipe, "train.task", tasks));
     FV_TRY(fv_recipe_set_choices(recipe, "model.kind", models));
     return fv_recipe_set_choices(recipe, "data.made", made);

@@ -155,6 +155,13 @@ static void destroy(fv_ctx *ctx, void *self) { fv_mem_free(&ctx->mem, self, size
 
 static int64_t width(const fv_seq2seq_config *c) { return c->encoder_hidden; }
 
+static void grid(const void *self, int64_t *rows, int64_t *cols)
+{
+    const grid_encoder *e = self;
+    *rows = e->height;
+    *cols = e->width;
+}
+
 /* ---- encoding ------------------------------------------------------------------------------- */
 
 /* Two more channels for x [n, c, h, w]: where a cell is, from -1 to 1. */
@@ -289,4 +296,5 @@ const fv_encoder_part fv_encoder_grid = {
     .destroy = destroy,
     .width = width,
     .encode = encode,
+    .grid = grid,
 };

@@ -97,6 +97,8 @@ typedef struct fv_encoder_part {
      * with is the context's error too. */
     fv_status (*encode)(fv_ctx *ctx, void *self, const fv_batch *batch, const fv_encode_call *call,
                         fv_memory *out);
+    /* Rows and columns of the grid where the positions are its cells. NULL: they are none. */
+    void (*grid)(const void *self, int64_t *rows, int64_t *cols);
     /* Before a search over a batch, while weights stay as they are: may compute tables that make
      * encoding faster and change no bit. NULL: none. */
     void (*prepare)(fv_ctx *ctx, void *self, const fv_batch *batch);
