@@ -115,23 +115,13 @@ static fv_status transcribe(const cli_call *call, fv_model *model, const char *f
     return status;
 }
 
-int cli_run_sound(const cli_call *call, fv_ctx *ctx, fv_model *model)
+int cli_run_sound(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file)
 {
-    fv_status status = FV_OK;
-    if (call->word_count < 2) {
-        cli_error("run: a %s model reads recordings: expected WAV or FLAC files after the model",
-                  fv_model_type(model));
-        return CLI_USAGE;
-    }
-    for (int i = 1; i < call->word_count && status == FV_OK; i++) {
-        const char *file = call->words[i];
-        cli_recording r;
-        status = cli_recording_open(model, file, &r);
-        if (status == FV_OK)
-            status = fv_model_can(model, FV_CAN_CLASSIFY)
-                         ? classify(call, ctx, model, file, &r.batch)
-                         : transcribe(call, model, file, &r);
-        cli_recording_close(&r);
-    }
+    cli_recording r;
+    fv_status status = cli_recording_open(model, file, &r);
+    if (status == FV_OK)
+        status = fv_model_can(model, FV_CAN_CLASSIFY) ? classify(call, ctx, model, file, &r.batch)
+                                                      : transcribe(call, model, file, &r);
+    cli_recording_close(&r);
     return status == FV_OK ? CLI_DONE : cli_library_error("run", ctx, status);
 }

@@ -31,8 +31,8 @@ typedef struct cli_recording {
 fv_status cli_recording_open(fv_model *model, const char *path, cli_recording *out);
 void cli_recording_close(cli_recording *r);
 
-/* The whole verbs for an open model; words after the model are files. */
-int cli_run_sound(const cli_call *call, fv_ctx *ctx, fv_model *model);
+/* For cli_media_use: the words or the text of a recording, and attention above its spectrogram. */
+int cli_run_sound(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file);
 int cli_look_sound(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
                    const char *path);
 
