@@ -44,13 +44,13 @@ static layout layout_of(const fv_captions_task *run, const fv_model *model, int6
     return (layout){.rows = 1, .cols = positions, .height = 1, .width = (double)longest};
 }
 
-/* Whether the middle of a position lies in a place. */
-static bool lies_in(const layout *l, int64_t position, const fv_media_place *p)
+/* Whether a position lies on a place: its cell and the box overlap. */
+static bool lies_on(const layout *l, int64_t position, const fv_media_place *p)
 {
-    const double x = ((double)(position % l->cols) + 0.5) * l->width / (double)l->cols,
-                 y = ((double)(position / l->cols) + 0.5) * l->height / (double)l->rows;
-    const bool across = x >= (double)p->x0 && x < (double)p->x1;
-    return across && (p->y1 <= p->y0 || (y >= (double)p->y0 && y < (double)p->y1));
+    const double wide = l->width / (double)l->cols, high = l->height / (double)l->rows;
+    const double x = wide * (double)(position % l->cols), y = high * (double)(position / l->cols);
+    const bool across = x + wide > (double)p->x0 && x < (double)p->x1;
+    return across && (p->y1 <= p->y0 || (y + high > (double)p->y0 && y < (double)p->y1));
 }
 
 static int64_t strongest(const float *weights, int64_t n)
@@ -119,7 +119,7 @@ static fv_status count_places(fv_captions_task *run, fv_model *model, const fv_b
             if (token >= run->target_count[i]) continue;
             const float *row = map_of_row + token * positions;
             s->places++;
-            s->on_place += lies_in(&l, strongest(row, positions), place) ? 1 : 0;
+            s->on_place += lies_on(&l, strongest(row, positions), place) ? 1 : 0;
         }
         if (site.keys != FV_AXIS_FRAMES) continue;
         s->recordings++;
