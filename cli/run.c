@@ -121,9 +121,18 @@ static bool options_apply(const cli_call *call, const fv_model *model)
     return true;
 }
 
+static int run_recordings(const cli_call *call, fv_ctx *ctx, fv_model *model)
+{
+    int code = call->word_count > 1 ? CLI_DONE : CLI_USAGE;
+    if (code) cli_error("run: expected WAV or FLAC files after the model");
+    for (int i = 1; i < call->word_count && !code; i++)
+        code = cli_run_sound(call, ctx, model, call->words[i]);
+    return code;
+}
+
 static int run_model(const cli_call *call, fv_ctx *ctx, fv_model **model)
 {
-    if (cli_reads_sound(*model)) return cli_run_sound(call, ctx, *model);
+    if (cli_reads_sound(*model)) return run_recordings(call, ctx, *model);
     if (!can(call, *model) || !options_apply(call, *model)) return CLI_USAGE;
     const fv_ability ability = runner_of(call, *model);
     if (runners[ability]) return runners[ability](call, ctx, model);
