@@ -249,6 +249,11 @@ static int run(const cli_call *call)
         cli_error("eval: --output draws metrics by length: it needs --by-length");
         return CLI_USAGE;
     }
+    if (call->word_count == 1) return cli_eval_run(call);
+    if (call->word_count == 2) {
+        cli_error("eval: expected a run's folder alone, or models, sources and references");
+        return CLI_USAGE;
+    }
     int code = CLI_DONE;
     for (int m = 0; m < call->word_count - 2 && code == CLI_DONE; m++)
         code = cli_check_model("eval", call->words[m]);
@@ -310,6 +315,12 @@ static const cli_option options[] = {
      .writes = true,
      .metavar = "FILE",
      .help = "draw the metrics by length as .svg, .png or .html"},
+    {.name = "part",
+     .type = CLI_CHOICE,
+     .default_value = "test",
+     .choices = "valid|test",
+     .metavar = "PART",
+     .help = "of a run over pictures or recordings: which examples"},
     {.name = "json", .type = CLI_FLAG, .help = "print one JSON object per model"},
     CLI_WEIGHTS,
     CLI_THREADS,
@@ -324,12 +335,16 @@ const cli_verb verb_eval = {
              "tokenizer 13a, and the share of translations that equal their reference. "
              "Several models are compared side by side. With --by-length the texts are grouped by "
              "the number of words of their source; a group of fewer than 20 texts is merged with "
-             "the next shorter one.",
-    .words = {.metavar = "MODEL... SOURCES REFERENCES",
+             "the next shorter one.\n\n"
+             "A run's folder alone is evaluated on the data of its recipe, with the metrics of its "
+             "task: pictures and recordings on their test part, others on their validation data.",
+    .words = {.metavar = "MODEL... [SOURCES REFERENCES]",
               .type = CLI_PATH,
-              .min = 3,
+              .min = 1,
               .max = EVAL_MAX_MODELS + 2,
-              .help = "folders of models, then two files with the same number of lines"},
+              .help =
+                  "folders of models, then two files with the same number of lines; or the folder "
+                  "of one training run"},
     .options = options,
     .option_count = CLI_COUNT(options),
     .run = run,

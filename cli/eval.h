@@ -8,6 +8,9 @@
 #include "model.h"
 #include "output.h"
 
+/* 'fovea eval RUN': metrics of the run's own task and data. Returns the exit code. */
+int cli_eval_run(const cli_call *call);
+
 /* One model and what it wrote for every source. */
 typedef struct eval_model {
     const char *folder;

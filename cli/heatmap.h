@@ -10,5 +10,8 @@
 /* options may be NULL; the width is that of the terminal unless they give one. */
 fv_status cli_heatmap_print(fv_ctx *ctx, FILE *to, const fv_look_map *map,
                             const fv_look_options *options);
+/* The same of a picture with attention over it. */
+fv_status cli_overlay_print(fv_ctx *ctx, FILE *to, const fv_look_overlay *overlay,
+                            const fv_look_options *options);
 
 #endif

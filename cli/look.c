@@ -4,9 +4,9 @@
 
 #include "input.h"
 #include "look_model.h"
+#include "media.h"
 #include "output.h"
 #include "run.h"
-#include "sound.h"
 
 const char *look_inside_option(const cli_call *call)
 {
@@ -31,8 +31,12 @@ typedef struct texts {
 /* Shows one text, or with NULL the tokens of --ids. */
 static int show(const texts *t, const char *text, const char *path)
 {
-    if (cli_reads_sound(t->model) && text)
-        return cli_look_sound(t->call, t->ctx, t->model, text, path);
+    if (cli_model_reads(t->model) != CLI_FILE_OTHER && text)
+        return cli_look_media(t->call, t->ctx, t->model, text, path);
+    if (cli_flag(t->call, "json") || cli_given(t->call, "pixel") || cli_flag(t->call, "invert")) {
+        cli_error("look: --json, --pixel and --invert are for models that read files");
+        return CLI_USAGE;
+    }
     const bool inside = look_inside_option(t->call) || cli_ends_with(path, ".npz");
     if (fv_model_spec(t->model)->ability == FV_CAN_TRANSLATE &&
         !(fv_model_transformer(t->model) && inside))
@@ -218,6 +222,15 @@ static const cli_option options[] = {
      .help = "only queries A to B - 1: words, or tokens with --pieces, counted from 0"},
     {.name = "cols", .type = CLI_STRING, .metavar = "A:B", .help = "only keys A to B - 1"},
     {.name = "full", .type = CLI_FLAG, .help = "all weights of a long text, whatever their size"},
+    {.name = "pixel",
+     .type = CLI_STRING,
+     .metavar = "X,Y",
+     .help = "pictures: attention of this pixel; default: the class token, or the cell that gets "
+             "the most attention"},
+    {.name = "json",
+     .type = CLI_FLAG,
+     .help = "pictures and recordings: print the weights as one JSON object"},
+    CLI_INVERT,
     CLI_IDS,
     CLI_WEIGHTS,
     CLI_THREADS,
@@ -236,7 +249,11 @@ const cli_verb verb_look = {
              "Maps show words; if every token is one character, they show tokens. --entropy and "
              ".npz are always of tokens. Texts come as for run: from --prompt, from the command "
              "line, or one per line from --file or standard input. Of several texts, -o map.svg "
-             "writes map-1.svg, map-2.svg and so on.",
+             "writes map-1.svg, map-2.svg and so on.\n\n"
+             "A model that was trained on pictures takes files, PNG or JPEG: the picture with its "
+             "class, then the attention of one pixel in each layer, with --layer in each head. One "
+             "that was trained on recordings takes WAV or FLAC: a row of attention for each "
+             "character or word of the output, or for each layer, above the spectrogram.",
     .words = CLI_MODEL_AND_TEXTS,
     .options = options,
     .option_count = CLI_COUNT(options),

@@ -9,6 +9,7 @@
 #include "fovea/file.h"
 #include "input.h"
 #include "look_model.h"
+#include "media.h"
 #include "output.h"
 #include "sound.h"
 
@@ -160,6 +161,36 @@ static fv_status save_array(fv_ctx *ctx, const spoken *s, const char *path)
     return status;
 }
 
+static void print_json(const spoken *s, const char *file)
+{
+    cli_json j = {.to = stdout};
+    cli_json_open(&j, NULL, '{');
+    cli_json_text(&j, "file", file);
+    cli_json_text(&j, "text", s->title);
+    cli_json_int(&j, "frames", s->r->frames);
+    cli_json_open(&j, "rows", '[');
+    for (int64_t i = 0; i < s->rows; i++) {
+        cli_json_open(&j, NULL, '{');
+        cli_json_text(&j, "name", s->labels[i]);
+        cli_json_open(&j, "weights", '[');
+        for (int64_t k = 0; k < s->positions; k++)
+            cli_json_real(&j, NULL, (double)s->weights[i * s->positions + k]);
+        cli_json_close(&j, ']');
+        cli_json_close(&j, '}');
+    }
+    cli_json_close(&j, ']');
+    cli_json_close(&j, '}');
+}
+
+static fv_status show(const cli_call *call, fv_ctx *ctx, const spoken *s, const char *file,
+                      const fv_look_options *how, const char *path)
+{
+    if (cli_ends_with(path, ".npz")) return save_array(ctx, s, path);
+    if (!cli_flag(call, "json")) return draw(call, ctx, s, how, path);
+    print_json(s, file);
+    return FV_OK;
+}
+
 /* ---- characters ----------------------------------------------------------------------------- */
 
 static fv_status take_text(const cli_call *call, fv_ctx *ctx, fv_model *model, spoken *s)
@@ -207,37 +238,30 @@ static fv_status take_site(void *user, fv_ctx *ctx, const fv_site_weights *site)
     return status;
 }
 
-static fv_status take_layers(fv_ctx *ctx, fv_model *model, spoken *s)
+static fv_status take_layers(fv_model *model, spoken *s)
 {
     const fv_model_kind *kind = fv_model_kind_of(model);
     const fv_capture capture = {.options = {.weights = true}, .on_weights = take_site, .user = s};
-    const fv_data_spec *spec = fv_model_spec(model);
-    int64_t best = 0;
+    cli_class best;
     s->room = kind->attention_sites ? kind->attention_sites(fv_model_self(model), NULL, 0) : 0;
     fv_status status =
         fv_model_capture_attention(model, &s->r->batch, &(fv_pass){.capture = &capture});
     if (status != FV_OK) return status;
-    fv_scope_begin(ctx);
-    fv_no_grad_begin(ctx);
-    fv_tensor *logits = fv_model_classify(model, &s->r->batch, NULL);
-    status = fv_tensor_read(ctx, fv_argmax(ctx, logits, -1, false), &best, sizeof best);
-    fv_no_grad_end(ctx);
-    fv_scope_end(ctx);
-    if (status == FV_OK && best < spec->label_count)
-        cli_format(s->title, sizeof s->title, "%s", spec->labels[best]);
+    if (cli_classify(model, &s->r->batch, &best, 1, &status) > 0)
+        cli_format(s->title, sizeof s->title, "%s", best.label);
     return status;
 }
 
 int cli_look_sound(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
                    const char *path)
 {
-    const char *inside = look_inside_option(call);
+    static const char *const other[] = {"pharaoh", "target", "pixel", "invert"};
+    const char *unfit = look_inside_option(call);
     fv_look_options how;
-    if (inside || cli_flag(call, "pharaoh") || cli_given(call, "target")) {
-        cli_error("look: --%s does not apply to a recording", inside ? inside
-                                                              : cli_flag(call, "pharaoh")
-                                                                  ? "pharaoh"
-                                                                  : "target");
+    for (int i = 0; !unfit && i < 4; i++)
+        if (cli_given(call, other[i])) unfit = other[i];
+    if (unfit) {
+        cli_error("look: --%s does not apply to a recording", unfit);
         return CLI_USAGE;
     }
     if (!look_picture_options(call, &how)) return CLI_USAGE;
@@ -245,11 +269,9 @@ int cli_look_sound(const cli_call *call, fv_ctx *ctx, fv_model *model, const cha
     spoken s = {.r = &r};
     fv_status status = cli_recording_open(model, file, &r);
     if (status == FV_OK)
-        status = fv_model_can(model, FV_CAN_CLASSIFY) ? take_layers(ctx, model, &s)
+        status = fv_model_can(model, FV_CAN_CLASSIFY) ? take_layers(model, &s)
                                                       : take_text(call, ctx, model, &s);
-    if (status == FV_OK)
-        status = cli_ends_with(path, ".npz") ? save_array(ctx, &s, path)
-                                             : draw(call, ctx, &s, &how, path);
+    if (status == FV_OK) status = show(call, ctx, &s, file, &how, path);
     spoken_free(&s);
     cli_recording_close(&r);
     return status == FV_OK ? CLI_DONE : cli_library_error("look", ctx, status);

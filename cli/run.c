@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "input.h"
+#include "media.h"
 #include "output.h"
-#include "sound.h"
 
 fv_weight_form cli_weight_form(const cli_call *call)
 {
@@ -86,6 +86,7 @@ static bool options_apply(const cli_call *call, const fv_model *model)
 {
     enum {
         TRANSLATOR = 1 << FV_CAN_TRANSLATE,
+        DESCRIBER = 1 << FV_CAN_DESCRIBE,
         WRITER = 1 << FV_CAN_GENERATE,
         ENCODER = 1 << FV_CAN_FILL | 1 << FV_CAN_CLASSIFY | 1 << FV_CAN_EMBED | 1 << FV_CAN_ANSWER
     };
@@ -101,17 +102,17 @@ static bool options_apply(const cli_call *call, const fv_model *model)
                 {"cache-dtype", WRITER},
                 {"pooling", ENCODER},
                 {"normalize", ENCODER},
-                {"tokens", TRANSLATOR | WRITER},
-                {"beam", TRANSLATOR | WRITER},
-                {"nbest", TRANSLATOR | WRITER},
-                {"length-penalty", TRANSLATOR | WRITER},
-                {"sample", TRANSLATOR | WRITER},
-                {"temp", TRANSLATOR | WRITER},
-                {"top-p", TRANSLATOR | WRITER},
-                {"min-p", TRANSLATOR | WRITER},
-                {"repeat-penalty", TRANSLATOR | WRITER},
-                {"no-repeat-ngram", TRANSLATOR | WRITER},
-                {"min-tokens", TRANSLATOR | WRITER}};
+                {"tokens", TRANSLATOR | DESCRIBER | WRITER},
+                {"beam", TRANSLATOR | DESCRIBER | WRITER},
+                {"nbest", TRANSLATOR | DESCRIBER | WRITER},
+                {"length-penalty", TRANSLATOR | DESCRIBER | WRITER},
+                {"sample", TRANSLATOR | DESCRIBER | WRITER},
+                {"temp", TRANSLATOR | DESCRIBER | WRITER},
+                {"top-p", TRANSLATOR | DESCRIBER | WRITER},
+                {"min-p", TRANSLATOR | DESCRIBER | WRITER},
+                {"repeat-penalty", TRANSLATOR | DESCRIBER | WRITER},
+                {"no-repeat-ngram", TRANSLATOR | DESCRIBER | WRITER},
+                {"min-tokens", TRANSLATOR | DESCRIBER | WRITER}};
     for (size_t i = 0; i < sizeof only / sizeof *only; i++) {
         if (!cli_given(call, only[i].option) || only[i].abilities & bit(runner_of(call, model)))
             continue;
@@ -121,19 +122,10 @@ static bool options_apply(const cli_call *call, const fv_model *model)
     return true;
 }
 
-static int run_recordings(const cli_call *call, fv_ctx *ctx, fv_model *model)
-{
-    int code = call->word_count > 1 ? CLI_DONE : CLI_USAGE;
-    if (code) cli_error("run: expected WAV or FLAC files after the model");
-    for (int i = 1; i < call->word_count && !code; i++)
-        code = cli_run_sound(call, ctx, model, call->words[i]);
-    return code;
-}
-
 static int run_model(const cli_call *call, fv_ctx *ctx, fv_model **model)
 {
-    if (cli_reads_sound(*model)) return run_recordings(call, ctx, *model);
     if (!can(call, *model) || !options_apply(call, *model)) return CLI_USAGE;
+    if (cli_model_reads(*model) != CLI_FILE_OTHER) return cli_run_media(call, ctx, *model);
     const fv_ability ability = runner_of(call, *model);
     if (runners[ability]) return runners[ability](call, ctx, model);
     cli_error("run: a %s model can %s, but 'fovea run' does not support that",
@@ -228,7 +220,8 @@ static const cli_option options[] = {
      .min = 0,
      .max = 1e9,
      .metavar = "K",
-     .help = "sample from the K most likely tokens; 0: all"},
+     .help =
+         "sample from the K most likely tokens; 0: all; pictures and recordings: print K classes"},
     {.name = "top-p",
      .type = CLI_FLOAT,
      .default_value = "1",
@@ -291,6 +284,7 @@ static const cli_option options[] = {
     {.name = "json",
      .type = CLI_FLAG,
      .help = "print one JSON object per output, with its alignment"},
+    CLI_INVERT,
     {.name = "batch",
      .type = CLI_INT,
      .default_value = "64",
@@ -320,7 +314,10 @@ const cli_verb verb_run = {
         "one per line from --file or standard input. A decoder continues a text; translators and "
         "encoder-decoders answer it; an encoder fills in masks, classifies the text or its words, "
         "or embeds it. A model for question answering reads a question, a tab and the context that "
-        "has the answer.",
+        "has the answer.\n\n"
+        "A model that was trained on pictures or recordings reads files in place of texts, PNG or "
+        "JPEG, WAV or FLAC, and prints the most likely classes (--top-k of them) with their "
+        "probabilities, or the text that it writes.",
     .words = CLI_MODEL_AND_TEXTS,
     .options = options,
     .option_count = CLI_COUNT(options),

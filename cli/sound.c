@@ -9,8 +9,6 @@ static int64_t number(const fv_model *model, const char *name)
     return fv_data_spec_get(fv_model_spec(model), name, 0);
 }
 
-bool cli_reads_sound(const fv_model *model) { return number(model, "frame") > 0; }
-
 void cli_recording_close(cli_recording *r)
 {
     free(r->spectrogram);

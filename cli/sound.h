@@ -12,10 +12,7 @@
 #include "fovea/audio.h"
 #include "model.h"
 
-/* Whether a model reads recordings: samples, or the frames of FV_FEATURES_PRESET_SPEECH. */
-bool cli_reads_sound(const fv_model *model);
-
-/* One recording as a model reads it. */
+/* One recording as a model reads it: samples, or the frames of FV_FEATURES_PRESET_SPEECH. */
 typedef struct cli_recording {
     int64_t frames, mels; /* of its spectrogram */
     float *spectrogram;   /* [frames][mels]: what the model reads, or the same of its samples */

@@ -54,7 +54,7 @@ static void words_are_printed(void)
         expect(0, "yes\t0.", NULL);
         CHECK_EQ(lines_of(program.out), 3);
         double sum = 0, last = 1;
-        for (const char *at = program.out; (at = strchr(at, '\t')) != NULL; at++) {
+        for (const char *at = program.out; (at = strstr(at, "\t0.")) != NULL; at++) {
             const double p = atof(at + 1);
             CHECK(p <= last); /* the most likely first */
             sum += last = p;
@@ -65,7 +65,7 @@ static void words_are_printed(void)
         CHECK_EQ(lines_of(program.out), 2);
         program_run("run %s --json %s", model, sweep());
         expect(0, "\"label\": \"", NULL);
-        expect(0, "\"classes\": [", NULL);
+        expect(0, "\"classes\": [{\"label\": ", NULL);
         folder_remove();
     }
 }
@@ -88,6 +88,8 @@ static void attention_is_drawn(void)
         program_run("look %s %s -o %s", model, sweep(), folder_path("a.npz"));
         expect(0, NULL, "1 array");
         CHECK_EQ(folder_count(".npz"), 1);
+        program_run("look %s %s --json", model, sweep());
+        expect(0, "\"rows\": [{\"name\": \"layer 0\", \"weights\": [", NULL);
         folder_remove();
     }
 }
@@ -98,7 +100,7 @@ static void what_does_not_fit_is_refused(void)
     const char *model = folder_sub("kwt");
     make_kwt(model, false);
     program_run("run %s", model);
-    expect(2, NULL, "expected WAV or FLAC files after the model");
+    expect(2, NULL, "expected a recording (WAV or FLAC) after the model");
     program_run("run %s nothing.wav", model);
     expect(3, NULL, "nothing.wav");
     program_run("run %s %s", model, test_path("data/io/v1.npy"));
@@ -109,6 +111,10 @@ static void what_does_not_fit_is_refused(void)
     expect(2, NULL, "--layer does not apply to a recording");
     program_run("look %s %s --pharaoh", model, sweep());
     expect(2, NULL, "--pharaoh does not apply to a recording");
+    program_run("look %s %s --pixel 1,1", model, sweep());
+    expect(2, NULL, "--pixel does not apply to a recording");
+    program_run("run %s %s", model, test_path("data/image/rgb.png"));
+    expect(3, NULL, "is a picture (PNG or JPEG), but the model reads a recording");
     program_run("look %s nothing.wav", model);
     expect(3, NULL, "nothing.wav");
     folder_remove();

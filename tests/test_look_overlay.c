@@ -266,7 +266,12 @@ static void panels_stand_side_by_side(void)
     o.title = "film";
     fv_picture *p = drawn(&o, FV_LOOK_FORMAT_TEXT, NULL);
     CHECK_STR(fv_picture_data(p, NULL),
-              "film\n ++..  ++..\n top   a lo\n\n ++..\n \xE2\x90\x9B[31\n");
+              "film\n ++..            ++..\n top             a long caption\n\n"
+              " ++..\n \xE2\x90\x9B[31m\n");
+    fv_picture_free(&p);
+    panels[1].caption = "a caption that is longer than any panel";
+    p = drawn(&o, FV_LOOK_FORMAT_TEXT, NULL);
+    CHECK(strstr(fv_picture_data(p, NULL), " a caption that is longer tha\n"));
     fv_picture_free(&p);
 }
 

@@ -221,6 +221,10 @@ static void pictures_as_floats(void)
     CHECK_NEAR(v[4], 200.0 / 255, 1e-6);
     CHECK_NEAR(v[15 + 14], 200.0 / 255, 1e-6);
     CHECK_EQ(fv_tensor_size(fv_picture_floats(ctx, pixels, 6, 0), 1), 6);
+    /* One light pixel in nine is not lost when the picture shrinks. */
+    const uint8_t dot[9] = {255};
+    fv_tensor *small = fv_from_host(ctx, FV_U8, 3, (int64_t[]){3, 3, 1}, dot);
+    CHECK_VALUES(ctx, fv_picture_floats(ctx, small, 1, 1), 1e-6, 1.0 / 9);
     fv_picture_floats(ctx, x, 0, 0);
     CHECK_ERROR(ctx, FV_ERR_SHAPE, "u8");
     fv_ctx_destroy(&ctx);

@@ -129,8 +129,29 @@ static bool file_contains(const char *folder, const char *name, const char *text
     return found;
 }
 
+/* A model that reads pictures, on a PNG of the test data. */
+static void use_picture_model(const char *folder)
+{
+    program_run("run %s %s", folder, test_path("data/image/rgb.png"));
+    expect(0, "/rgb.png\n", NULL);
+    program_run("look %s %s -o %s", folder, test_path("data/image/rgb.png"),
+                program_path("look.svg"));
+    expect(0, "", "wrote ");
+    CHECK(file_contains(program_folder(), "look.svg", "</svg>"));
+    program_run("eval %s", folder);
+    expect(0, "accuracy", "for the test");
+}
+
 static void use_model(const char *folder)
 {
+    program_run("inspect %s", folder);
+    expect(0, "F32", "");
+    program_run("inspect %s/state-00000012.safetensors", folder);
+    expect(0, "F32", "");
+    if (file_contains(folder, "recipe.toml", "task = \"media-classes\"")) {
+        use_picture_model(folder);
+        return;
+    }
     const bool translates = file_contains(folder, "recipe.toml", "task = \"translation\"") ||
                             file_contains(folder, "recipe.toml", "task = \"spans\"");
     const bool writes = translates || file_contains(folder, "recipe.toml", "task = \"language\"");
@@ -150,10 +171,6 @@ static void use_model(const char *folder)
         expect(0, "of 2 texts", "");
     else
         expect(3, "", "does not translate");
-    program_run("inspect %s", folder);
-    expect(0, "F32", "");
-    program_run("inspect %s/state-00000012.safetensors", folder);
-    expect(0, "F32", "");
 }
 
 /* ---- the walk ------------------------------------------------------------------------------- */

@@ -10,11 +10,21 @@ typedef struct printer {
     const fv_look_options *options;
     bool colour, blocks;
     int64_t across, wide, rows; /* panels in a row; a panel's pixels */
+    int64_t pitch;              /* columns of a panel: of its pixels or its caption */
     unsigned char *rgb;         /* [across][rows][wide][3] */
     fv_writer out;
 } printer;
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
+
+/* Columns of a caption, at most `most` or those of a film strip's panel. */
+static int64_t caption_columns(const char *caption, int64_t most)
+{
+    char label[FV_LABEL_BYTES];
+    const int64_t columns = fv_display_columns(fv_display_label(caption, label)),
+                  room = most < STRIP ? most : STRIP;
+    return columns < room ? columns : room;
+}
 
 /* A panel is at most as wide as its picture has pixels: more would show nothing more. */
 static void size_panels(printer *p)
@@ -30,7 +40,12 @@ static void size_panels(printer *p)
         rows = MAX_ROWS;
     }
     p->rows = (int64_t)fmax(2, 2 * round(rows / 2)); /* two for each line */
-    p->across = (room + GAP) / (p->wide + GAP);
+    p->pitch = p->wide;
+    for (int64_t i = 0; i < o->panel_count; i++) {
+        const int64_t caption = caption_columns(o->panels[i].caption, most);
+        if (caption > p->pitch) p->pitch = caption;
+    }
+    p->across = (room + GAP) / (p->pitch + GAP);
     if (o->across && o->across < p->across) p->across = o->across;
     if (p->across > o->panel_count) p->across = o->panel_count;
     if (p->across < 1) p->across = 1;
@@ -96,11 +111,11 @@ static void put_caption(printer *p, const char *text, bool last)
     int64_t used = 0;
     for (;;) {
         const int columns = fv_display_next_cluster(&at, letter);
-        if (columns == 0 || used + columns > p->wide) break;
+        if (columns == 0 || used + columns > p->pitch) break;
         fv_writer_plain(&p->out, letter);
         used += columns;
     }
-    if (!last) fv_writer_repeat(&p->out, " ", p->wide - used + GAP);
+    if (!last) fv_writer_repeat(&p->out, " ", p->pitch - used + GAP);
 }
 
 static void print_row(printer *p, int64_t first, int64_t count)
@@ -115,7 +130,7 @@ static void print_row(printer *p, int64_t first, int64_t count)
     for (int64_t row = 0; row < p->rows; row += 2) {
         fv_writer_text(&p->out, " ");
         for (int64_t i = 0; i < count; i++) {
-            if (i > 0) fv_writer_repeat(&p->out, " ", GAP);
+            if (i > 0) fv_writer_repeat(&p->out, " ", p->pitch - p->wide + GAP);
             (p->colour && p->blocks ? put_half_blocks : put_shades)(p, i, row);
         }
         fv_writer_text(&p->out, "\n");

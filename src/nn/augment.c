@@ -22,7 +22,10 @@ fv_tensor *fv_picture_floats(fv_ctx *ctx, fv_tensor *pixels, int64_t height, int
     fv_tensor *x = fv_permute(ctx, pixels, (int[]){2, 0, 1});
     x = fv_scale(ctx, fv_cast(ctx, x, FV_F32), 1.0 / 255.0);
     if (height == pixels->shape[0] && width == pixels->shape[1]) return x;
-    x = fv_resize_bilinear(ctx, fv_unsqueeze(ctx, x, 0), height, width, false);
+    x = fv_unsqueeze(ctx, x, 0);
+    const bool shrinks = 2 * height <= pixels->shape[0] && 2 * width <= pixels->shape[1];
+    x = shrinks ? fv_adaptive_avg_pool2d(ctx, x, height, width)
+                : fv_resize_bilinear(ctx, x, height, width, false);
     return fv_squeeze(ctx, x, 0);
 }
 
