@@ -142,6 +142,20 @@ static void use_picture_model(const char *folder)
     expect(0, "accuracy", "for the test");
 }
 
+/* A model that writes down recordings, on a WAV of the test data. */
+static void use_recording_model(const char *folder)
+{
+    const char *sweep = test_path("data/audio/sweep.wav");
+    program_run("run %s %s", folder, sweep);
+    expect(0, "/sweep.wav\n", NULL);
+    program_run("look %s %s -o %s", folder, sweep, program_path("look.svg"));
+    expect(0, "", "wrote ");
+    CHECK(file_contains(program_folder(), "look.svg", "</svg>"));
+    program_run("eval %s", folder);
+    expect(0, "word_error", "for the test");
+    expect(0, "monotone", NULL);
+}
+
 static void use_model(const char *folder)
 {
     program_run("inspect %s", folder);
@@ -150,6 +164,10 @@ static void use_model(const char *folder)
     expect(0, "F32", "");
     if (file_contains(folder, "recipe.toml", "task = \"media-classes\"")) {
         use_picture_model(folder);
+        return;
+    }
+    if (file_contains(folder, "recipe.toml", "media = \"tones\"")) {
+        use_recording_model(folder);
         return;
     }
     const bool translates = file_contains(folder, "recipe.toml", "task = \"translation\"") ||
