@@ -1,4 +1,4 @@
-/* fovea run with recordings: what is said, or which word it is. */
+/* fovea run with recordings: the text that is spoken, or the class. */
 #include "input.h"
 #include "media.h"
 #include "output.h"

@@ -98,7 +98,7 @@ static void parts_share_no_recording(void)
         check_split(fv_spoken_speakers[i], 1, speaker, &first[3]);
 }
 
-/* ---- files in which what a recording belongs to is heard ------------------------------------ */
+/* ---- files whose pitch tells their part ---------------------------------------------------- */
 
 enum { SAMPLES = 480, HEADER = 44 };
 

@@ -199,7 +199,7 @@ typedef struct fv_features_config {
     double top_db;        /* with FV_MEL_LOG_DB; 0: no limit */
     int64_t coefficients; /* of an MFCC, at most mels */
     fv_dtype compute;     /* FV_F32, or FV_F64 for a reference: samples and results are floats */
-    bool standardise; /* (x - mean) / sqrt(variance + 1e-5), of all values of a call [false] */
+    bool standardise;     /* (x - mean) / sqrt(variance + 1e-5), of all values of a call [false] */
 } fv_features_config;
 
 FV_API void fv_features_config_init(fv_features_config *cfg, size_t struct_size,

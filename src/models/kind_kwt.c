@@ -70,7 +70,7 @@ typedef struct sizes {
 static const struct {
     const char *name;
     size_t at;
-    int64_t most;
+    int64_t max;
     bool front; /* of a front end only */
 } numbers[] = {
     {"frame", offsetof(sizes, frame), MOST_WIDTH, false},
@@ -107,9 +107,9 @@ static fv_status read_sizes(fv_ctx *ctx, const fv_data_spec *spec, sizes *out)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (numbers[i].front && out->samples == 0) continue;
         const int64_t value = fv_data_spec_get(spec, numbers[i].name, 0);
-        FV_RETURN_IF(value < 1 || value > numbers[i].most, ctx, FV_ERR_ARGUMENT,
+        FV_RETURN_IF(value < 1 || value > numbers[i].max, ctx, FV_ERR_ARGUMENT,
                      "kwt: %s is %lld, not 1 to %lld", numbers[i].name, (long long)value,
-                     (long long)numbers[i].most);
+                     (long long)numbers[i].max);
         memcpy((char *)out + numbers[i].at, &value, sizeof value);
     }
     if (out->samples > 0)
