@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "output.h"
+
 static int64_t number(const fv_model *model, const char *name)
 {
     return fv_data_spec_get(fv_model_spec(model), name, 0);
@@ -55,6 +57,19 @@ static fv_status make_spectrogram(fv_ctx *ctx, const fv_features_config *cfg, co
     return status;
 }
 
+/* A model with a bounded number of frames reads those in the middle. */
+static void cut_frames(fv_model *model, cli_recording *r)
+{
+    const fv_model_kind *kind = fv_model_kind_of(model);
+    const int64_t max = kind->max_length ? kind->max_length(fv_model_self(model)) : 0;
+    if (max < 1 || r->frames <= max) return;
+    cli_note("the model reads %lld frames: those in the middle of %lld", (long long)max,
+             (long long)r->frames);
+    memmove(r->spectrogram, r->spectrogram + (r->frames - max) / 2 * r->mels,
+            (size_t)(max * r->mels) * sizeof *r->spectrogram);
+    r->frames = max;
+}
+
 static fv_status read_sound(fv_model *model, fv_sound *sound, cli_recording *r)
 {
     fv_ctx *ctx = fv_model_ctx(model);
@@ -73,7 +88,9 @@ static fv_status read_sound(fv_model *model, fv_sound *sound, cli_recording *r)
         cfg.mels = number(model, "frame");
     }
     const fv_status status = make_spectrogram(ctx, &cfg, samples, length, r);
-    if (!r->samples) r->length = r->frames;
+    if (r->samples) return status;
+    if (status == FV_OK) cut_frames(model, r);
+    r->length = r->frames;
     return status;
 }
 
