@@ -61,19 +61,21 @@ static int64_t strongest(const float *weights, int64_t n)
     return best;
 }
 
-/* Words are tokens one to one with these kinds of tokenizer: what a set's places count by. */
-static bool words_are_tokens(const fv_captions_task *run)
+static bool are_characters(const fv_captions_task *run)
 {
-    const char *kind = fv_recipe_text(run->media.recipe, "tokens.kind");
-    return strcmp(kind, "word") == 0 || strcmp(kind, "char") == 0;
+    return strcmp(fv_recipe_text(run->media.recipe, "tokens.kind"), "char") == 0;
 }
 
-/* The token of a place's word. In a text of characters with blanks, words are what blanks separate,
- * and their first character counts; in one without, each character is a word. */
-static int64_t token_of(const fv_captions_task *run, const char *text, int word)
+/* With these kinds of tokenizer the token of a set's word is known. */
+static bool words_are_tokens(const fv_captions_task *run)
 {
-    if (strcmp(fv_recipe_text(run->media.recipe, "tokens.kind"), "char") != 0 || !strchr(text, ' '))
-        return word;
+    return are_characters(run) ||
+           strcmp(fv_recipe_text(run->media.recipe, "tokens.kind"), "word") == 0;
+}
+
+int64_t fv_captions_token_of(const char *text, int word, bool characters)
+{
+    if (!characters || !strchr(text, ' ')) return word;
     int64_t token = 0;
     for (; *text && word > 0; text++) {
         if (*text == ' ') word--;
@@ -82,8 +84,7 @@ static int64_t token_of(const fv_captions_task *run, const char *text, int word)
     return token;
 }
 
-/* Whether no token's strongest position comes before that of the token before. */
-static bool is_monotone(const float *weights, int64_t tokens, int64_t positions)
+bool fv_captions_is_monotone(const float *weights, int64_t tokens, int64_t positions)
 {
     int64_t last = 0;
     for (int64_t t = 0; t < tokens; t++) {
@@ -115,7 +116,8 @@ static fv_status count_places(fv_captions_task *run, fv_model *model, const fv_b
         const float *map_of_row = weights + i * steps * positions;
         for (int p = 0; p < examples[i].places; p++) {
             const fv_media_place *place = &examples[i].place[p];
-            const int64_t token = token_of(run, examples[i].text, place->word);
+            const int64_t token =
+                fv_captions_token_of(examples[i].text, place->word, are_characters(run));
             if (token >= run->target_count[i]) continue;
             const float *row = map_of_row + token * positions;
             s->places++;
@@ -123,7 +125,7 @@ static fv_status count_places(fv_captions_task *run, fv_model *model, const fv_b
         }
         if (site.keys != FV_AXIS_FRAMES) continue;
         s->recordings++;
-        s->monotone += is_monotone(map_of_row, run->target_count[i], positions) ? 1 : 0;
+        s->monotone += fv_captions_is_monotone(map_of_row, run->target_count[i], positions) ? 1 : 0;
     }
     fv_mem_free(&ctx->mem, weights, bytes);
     return status;
