@@ -177,6 +177,14 @@ static void dropout_is_keyed_by_rows(void)
     }
     CHECK_NEAR(parts, whole, 1e-5 * whole);
     CHECK(fabs(whole - loss_of(&all, false)) > 1e-4);
+    /* The encoder itself drops states, between its layers. */
+    const fv_encode_call training = {.training = true,
+                                     .attention = model->y->attention(model->decoder)};
+    fv_memory dropped;
+    fv_scope_begin(ctx);
+    CHECK_OK(ctx, model->x->encode(ctx, model->encoder, &all, &training, &dropped));
+    CHECK(tensor_distance(ctx, dropped.v, encode(&all, NULL).v) > 1e-3);
+    fv_scope_end(ctx);
     free_model();
 }
 

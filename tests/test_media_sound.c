@@ -239,9 +239,12 @@ static void examples_depend_on_their_arguments_alone(void)
             CHECK(hash_of(&e) != first && strcmp(e.text, text) == 0);
             get(set, FV_MEDIA_TEST, 1, NULL, &e);
         }
-        fv_ctx_set_step(ctx, 3, 0);
+        fv_ctx_set_step(ctx, 3, 9);
         get(set, FV_MEDIA_TRAIN, 5, &draw, &e);
-        CHECK(hash_of(&e) == first && ctx->step == 3);
+        CHECK(hash_of(&e) == first && ctx->step == 3 && ctx->row_offset == 9);
+        const int64_t length = e.length;
+        get(set, FV_MEDIA_TRAIN, 5, &row, &e);
+        CHECK((e.length != length) == (v == 1)); /* a string is spoken anew, a digit is not */
         fv_media_close(&set);
     }
 }
