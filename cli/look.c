@@ -241,19 +241,21 @@ static const cli_option options[] = {
 const cli_verb verb_look = {
     .name = "look",
     .about = "show the attention weights of a model",
-    .notes = "Draws the attention of each output word over the source words: on the terminal, or "
-             "as a file with -o. For a Transformer a picture shows every head of every layer, with "
-             "--layer the heads of one layer, with --head one head; npz has an array [batch, "
-             "heads, queries, keys] for each site. A map of more than 1024 words is reduced, each "
-             "cell the maximum of a block; --rows and --cols show a part of it in full.\n\n"
-             "Maps show words; if every token is one character, they show tokens. --entropy and "
-             ".npz are always of tokens. Texts come as for run: from --prompt, from the command "
-             "line, or one per line from --file or standard input. Of several texts, -o map.svg "
-             "writes map-1.svg, map-2.svg and so on.\n\n"
-             "A model that was trained on pictures takes files, PNG or JPEG: the picture with its "
-             "class, then the attention of one pixel in each layer, with --layer in each head. One "
-             "that was trained on recordings takes WAV or FLAC: a row of attention for each "
-             "character or word of the output, or for each layer, above the spectrogram.",
+    .notes =
+        "Draws the attention of each output word over the source words: on the terminal, or "
+        "as a file with -o. For a Transformer a picture shows every head of every layer, with "
+        "--layer the heads of one layer, with --head one head; npz has an array [batch, "
+        "heads, queries, keys] for each site. A map of more than 1024 words is reduced, each "
+        "cell the maximum of a block; --rows and --cols show a part of it in full.\n\n"
+        "Maps show words; if every token is one character, they show tokens. --entropy and "
+        ".npz are always of tokens. Texts come as for run: from --prompt, from the command "
+        "line, or one per line from --file or standard input. Of several texts, -o map.svg "
+        "writes map-1.svg, map-2.svg and so on.\n\n"
+        "A model that was trained on pictures takes files, PNG or JPEG: the picture with its "
+        "class, then the attention of one pixel in each layer, with --layer in each head. A model "
+        "that writes captions shows the picture once for each word, with its attention.\n\n"
+        "One that was trained on recordings takes WAV or FLAC: a row of attention for each "
+        "character or word of the output, or for each layer, above the spectrogram.",
     .words = CLI_MODEL_AND_TEXTS,
     .options = options,
     .option_count = CLI_COUNT(options),

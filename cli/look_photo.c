@@ -38,17 +38,6 @@ typedef struct photo_look {
 
 /* ---- choices -------------------------------------------------------------------------------- */
 
-static const char *useless_option(const cli_call *call)
-{
-    static const char *const texts[] = {"pieces", "no-special", "target",  "beam",    "pharaoh",
-                                        "at",     "links",      "rollout", "entropy", "top",
-                                        "from",   "to",         "numbers", "palette", "cell",
-                                        "rows",   "cols",       "full"};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (cli_given(call, texts[i])) return texts[i];
-    return NULL;
-}
-
 /* "X,Y" in pixels of the picture, as the cell that covers it. */
 static bool read_pixel(photo_look *w)
 {
@@ -291,15 +280,12 @@ int cli_look_photo_classes(const cli_call *call, fv_ctx *ctx, fv_model *model, c
 {
     static photo_look w;
     fv_look_options how;
-    const char *useless = useless_option(call);
     w = (photo_look){.call = call, .ctx = ctx, .model = model, .file = file, .path = path};
-    if (useless || cli_ends_with(path, ".npz")) {
-        cli_error(useless ? "look: --%s is for models that read texts"
-                          : "look: -o FILE.%s is for models that read texts; weights of pictures: "
-                            "--json",
-                  useless ? useless : "npz");
+    if (cli_given(call, "beam")) {
+        cli_error("look: --beam is for models that write texts");
         return CLI_USAGE;
     }
+    if (!cli_look_media_options(call, path)) return CLI_USAGE;
     if (!look_picture_options(call, &how) || !choose_sites(&w)) return CLI_USAGE;
     fv_status status = cli_photo_open(call, model, file, &w.photo);
     int code = CLI_DONE;

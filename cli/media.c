@@ -11,6 +11,7 @@
 /* A new use is one line here. */
 static const cli_media_use uses[] = {
     {CLI_FILE_PICTURE, FV_CAN_CLASSIFY, cli_run_photo_classes, cli_look_photo_classes},
+    {CLI_FILE_PICTURE, FV_CAN_DESCRIBE, cli_run_photo_caption, cli_look_photo_caption},
     {CLI_FILE_SOUND, FV_CAN_CLASSIFY, cli_run_sound, cli_look_sound},
     {CLI_FILE_SOUND, FV_CAN_DESCRIBE, cli_run_sound, cli_look_sound},
 };
@@ -101,6 +102,21 @@ int cli_run_media(const cli_call *call, fv_ctx *ctx, fv_model *model)
     cli_error("run: no file: expected %s after the model, or file names in --file",
               cli_file_kind_name(cli_model_reads(model)));
     return CLI_USAGE;
+}
+
+bool cli_look_media_options(const cli_call *call, const char *path)
+{
+    static const char *const texts[] = {
+        "pieces", "no-special", "target",  "pharaoh", "at",   "links", "rollout", "entropy", "top",
+        "from",   "to",         "numbers", "palette", "cell", "rows",  "cols",    "full"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (cli_given(call, texts[i])) {
+            cli_error("look: --%s is for models that read texts", texts[i]);
+            return false;
+        }
+    if (!cli_ends_with(path, ".npz")) return true;
+    cli_error("look: -o FILE.npz is for models that read texts; weights of pictures: --json");
+    return false;
 }
 
 int cli_look_media(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,

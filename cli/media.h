@@ -5,6 +5,7 @@
 #ifndef FOVEA_CLI_MEDIA_H
 #define FOVEA_CLI_MEDIA_H
 
+#include "fovea/translate.h"
 #include "model.h"
 
 typedef enum cli_file_kind {
@@ -37,6 +38,9 @@ typedef struct cli_media_use {
 int cli_run_media(const cli_call *call, fv_ctx *ctx, fv_model *model);
 int cli_look_media(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
                    const char *path);
+/* True unless 'fovea look' was given an option or a file format that is for texts; else the error
+ * is printed. */
+bool cli_look_media_options(const cli_call *call, const char *path);
 
 /* ---- classes ------------------------------------------------------------------------------- */
 
@@ -74,6 +78,17 @@ void cli_photo_close(cli_photo *photo);
 int cli_run_photo_classes(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file);
 int cli_look_photo_classes(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
                            const char *path);
+
+int cli_run_photo_caption(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file);
+int cli_look_photo_caption(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
+                           const char *path);
+
+/* ---- texts of pictures and recordings ------------------------------------------------------ */
+
+/* What a model writes for one row, by the call's search options; and the printed result. */
+fv_status cli_describe(const cli_call *call, fv_model *model, const fv_batch *batch,
+                       fv_translations **out);
+void cli_print_descriptions(const cli_call *call, const char *file, const fv_translations *texts);
 
 /* Options of verbs that read pictures. */
 #define CLI_INVERT                                                                                 \

@@ -86,8 +86,8 @@ static bool options_apply(const cli_call *call, const fv_model *model)
 {
     enum {
         TRANSLATOR = 1 << FV_CAN_TRANSLATE,
-        DESCRIBER = 1 << FV_CAN_DESCRIBE,
         WRITER = 1 << FV_CAN_GENERATE,
+        SEARCHER = TRANSLATOR | WRITER | 1 << FV_CAN_DESCRIBE,
         ENCODER = 1 << FV_CAN_FILL | 1 << FV_CAN_CLASSIFY | 1 << FV_CAN_EMBED | 1 << FV_CAN_ANSWER
     };
     static const struct {
@@ -102,17 +102,17 @@ static bool options_apply(const cli_call *call, const fv_model *model)
                 {"cache-dtype", WRITER},
                 {"pooling", ENCODER},
                 {"normalize", ENCODER},
-                {"tokens", TRANSLATOR | DESCRIBER | WRITER},
-                {"beam", TRANSLATOR | DESCRIBER | WRITER},
-                {"nbest", TRANSLATOR | DESCRIBER | WRITER},
-                {"length-penalty", TRANSLATOR | DESCRIBER | WRITER},
-                {"sample", TRANSLATOR | DESCRIBER | WRITER},
-                {"temp", TRANSLATOR | DESCRIBER | WRITER},
-                {"top-p", TRANSLATOR | DESCRIBER | WRITER},
-                {"min-p", TRANSLATOR | DESCRIBER | WRITER},
-                {"repeat-penalty", TRANSLATOR | DESCRIBER | WRITER},
-                {"no-repeat-ngram", TRANSLATOR | DESCRIBER | WRITER},
-                {"min-tokens", TRANSLATOR | DESCRIBER | WRITER}};
+                {"tokens", SEARCHER},
+                {"beam", SEARCHER},
+                {"nbest", SEARCHER},
+                {"length-penalty", SEARCHER},
+                {"sample", SEARCHER},
+                {"temp", SEARCHER},
+                {"top-p", SEARCHER},
+                {"min-p", SEARCHER},
+                {"repeat-penalty", SEARCHER},
+                {"no-repeat-ngram", SEARCHER},
+                {"min-tokens", SEARCHER}};
     for (size_t i = 0; i < sizeof only / sizeof *only; i++) {
         if (!cli_given(call, only[i].option) || only[i].abilities & bit(runner_of(call, model)))
             continue;

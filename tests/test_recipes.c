@@ -158,6 +158,19 @@ static void use_recording_model(const char *folder)
     expect(0, "monotone", NULL);
 }
 
+/* A model that writes captions of pictures. */
+static void use_caption_model(const char *folder)
+{
+    const char *picture = test_path("data/image/rgb.png");
+    program_run("run %s %s --beam 2 --tokens 9", folder, picture);
+    expect(0, "\n", "");
+    program_run("look %s %s -o %s", folder, picture, program_path("film.svg"));
+    expect(0, "", "wrote ");
+    CHECK(file_contains(program_folder(), "film.svg", "</svg>"));
+    program_run("eval %s", folder);
+    expect(0, "on_place", "for the test");
+}
+
 static void use_model(const char *folder)
 {
     program_run("inspect %s", folder);
@@ -170,6 +183,10 @@ static void use_model(const char *folder)
     }
     if (file_contains(folder, "recipe.toml", "task = \"media-classes\"")) {
         use_picture_model(folder);
+        return;
+    }
+    if (file_contains(folder, "recipe.toml", "task = \"captions\"")) {
+        use_caption_model(folder);
         return;
     }
     const bool translates = file_contains(folder, "recipe.toml", "task = \"translation\"") ||

@@ -116,7 +116,7 @@ FV_API FV_MUST_USE fv_status fv_translate_given(fv_model *model, fv_string sourc
 
 /*
  * The texts of pictures or recordings, by a model that can describe (FV_CAN_DESCRIBE): a caption,
- * what is written, or what is said. Row i of the batch gives result i, decoded together with the
+ * a line of digits, or spoken words. Row i of the batch gives result i, decoded together with the
  * others; the batch has the field that the model's encoder reads.
  *
  *     fv_batch pictures;

@@ -1,6 +1,6 @@
 /*
  * OpenMoji: pictures of emoji with their names ("grinning face with big eyes") as texts. The folder
- * has, plain or packed with xz,
+ * has, as they are or compressed with xz,
  *     color72-images-idx4-ubyte   bytes [pictures, 72, 72, 4]: red, green, blue, opacity
  *     openmoji.tsv                a header line; columns `index` (of the picture), `hexcode`,
  *                                 `annotation` (the name) and `skintone`
@@ -167,7 +167,8 @@ static fv_status split(emoji_set *s)
     return FV_OK;
 }
 
-/* ---- the set -------------------------------------------------------------------------------- */
+/* ---- opening and reading examples --------------------------------------------------------------
+ */
 
 static void close_set(void *self)
 {

@@ -247,7 +247,8 @@ static void write_text(const scene *s, double side, fv_media_example *out)
     }
 }
 
-/* ---- the set -------------------------------------------------------------------------------- */
+/* ---- opening and reading examples --------------------------------------------------------------
+ */
 
 static void close_set(void *self)
 {

@@ -223,7 +223,8 @@ static void paint_clutter(const string_set *s, fv_draws *d, const glyph *g, int 
     }
 }
 
-/* ---- the set -------------------------------------------------------------------------------- */
+/* ---- opening and reading examples --------------------------------------------------------------
+ */
 
 static void close_set(void *self)
 {

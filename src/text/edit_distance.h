@@ -3,7 +3,7 @@
  * out or replaced. An error rate is the sum of distances over the sum of the references' units.
  *
  *     int64_t errors, units;
- *     s = fv_edit_distance(ctx, heard, spoken, FV_EDIT_WORDS, &errors, &units);
+ *     s = fv_edit_distance(ctx, text, reference, FV_EDIT_WORDS, &errors, &units);
  */
 #ifndef FV_TEXT_EDIT_DISTANCE_H
 #define FV_TEXT_EDIT_DISTANCE_H

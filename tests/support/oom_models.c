@@ -235,6 +235,33 @@ static bool classes(fv_ctx *ctx, const void *unused)
     return encoder_run(ctx, "classify");
 }
 
+static bool captions(fv_ctx *ctx, const void *unused)
+{
+    static const char *const settings[][2] = {{"train.task", "captions"},
+                                              {"data.media", "scenes"},
+                                              {"data.size", "32"},
+                                              {"data.train_count", "4"},
+                                              {"data.valid_count", "2"},
+                                              {"tokens.kind", "word"},
+                                              {"tokens.min_count", "1"},
+                                              {"model.encoder", "grid"},
+                                              {"model.grid_stages", "3"},
+                                              {"model.grid_halvings", "3"},
+                                              {"model.grid_channels", "2"},
+                                              {"model.grid_rows", "true"},
+                                              {"model.grid_neighbours", "true"},
+                                              {"model.coverage", "0.1"},
+                                              {"model.embedding", "2"},
+                                              {"model.encoder_hidden", "2"},
+                                              {"model.hidden", "2"},
+                                              {"model.attention_width", "2"},
+                                              {"model.readout_width", "2"},
+                                              {"train.batch_examples", "2"},
+                                              {"train.steps", "1"}};
+    (void)unused;
+    return text_run(ctx, settings, sizeof settings / sizeof *settings);
+}
+
 /* A folder with names of classes and the files of sentence-transformers. */
 static bool sentences(fv_ctx *ctx, const void *unused)
 {
@@ -292,6 +319,6 @@ const oom_file_scenario oom_model_scenarios[] = {
     {"transformer", both_sides},      {"model folder", folder}, {"prompts", generate_from_prompts},
     {"windows", generate_in_windows}, {"answers", answers},     {"kept ready", kept_ready},
     {"hidden words", hidden_words},   {"classes", classes},     {"sentences", sentences},
-    {"encoded texts", encoded_texts}};
+    {"encoded texts", encoded_texts}, {"captions", captions}};
 const int oom_model_scenario_count =
     (int)(sizeof oom_model_scenarios / sizeof *oom_model_scenarios);
