@@ -29,7 +29,7 @@ static const run_setting cnn[] = {
 static const run_setting vit[] = {
     SHAPES, {"model.kind", "vit"}, {"vit.width", "16"}, {"vit.layers", "2"}, {"vit.patch", "4"},
     {0}};
-static const run_setting longer[] = {{"train.steps", "200"},       {"train.eval_every", "200"},
+static const run_setting longer[] = {{"train.steps", "350"},       {"train.eval_every", "350"},
                                      {"train.lr", "0.002"},        {"vit.width", "32"},
                                      {"data.train_count", "2000"}, {0}};
 static const run_setting pixels[] = {SHAPES,
@@ -243,6 +243,28 @@ static void folders_open_as_they_were_saved(void)
     }
 }
 
+/* Models see 2 (x - level): a level that moves with the pictures changes nothing. */
+static void pictures_are_centred_by_their_level(void)
+{
+    float logits[2][ROWS * CLASSES];
+    for (int i = 0; i < 2; i++) {
+        fv_ctx *ctx = run_context(1, 5);
+        fv_data_spec spec = spec_of(SIDE);
+        fv_data_spec_set(&spec, "level", i ? 250 : 0);
+        fv_model *model = NULL;
+        CHECK_OK(ctx, fv_model_create(ctx, "vit", NULL, &spec, &model));
+        const fv_batch batch = batch_of();
+        for (int k = 0; i && k < ROWS * SIDE * SIDE; k++)
+            pictures[k / (SIDE * SIDE)][k % (SIDE * SIDE)] += 0.25f;
+        CHECK_OK(ctx, fv_tensor_read(ctx, fv_model_classify(model, &batch, NULL), logits[i],
+                                     sizeof logits[i]));
+        fv_model_close(&model);
+        fv_ctx_destroy(&ctx);
+    }
+    for (int i = 0; i < ROWS * CLASSES; i++)
+        CHECK_NEAR(logits[0][i], logits[1][i], 1e-4);
+}
+
 /* ---- running statistics --------------------------------------------------------------------- */
 
 static void statistics_move_once_a_step(void)
@@ -435,6 +457,7 @@ TEST_MAIN(argc, argv)
     RUN(attention_is_over_the_grid);
     RUN(attention_starts_without_effect);
     RUN(folders_open_as_they_were_saved);
+    RUN(pictures_are_centred_by_their_level);
     RUN(statistics_move_once_a_step);
     RUN(settings_that_do_not_fit_are_refused);
     RUN(runs_without_classes_are_refused);

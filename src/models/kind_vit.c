@@ -94,7 +94,7 @@ static fv_status create_layers(vit *m, fv_params *params, const fv_recipe *recip
                   heads = fv_recipe_int(recipe, "vit.heads");
     FV_TRY(fv_dense_create(params, "patch", pixels, m->width, true, 0, &m->embed));
     if (fv_recipe_bool(recipe, "vit.positions"))
-        FV_TRY(fv_embedding_create(params, "positions", m->rows * m->cols, m->width, 0.02,
+        FV_TRY(fv_embedding_create(params, "positions", m->rows * m->cols, m->width, 0.3,
                                    &m->positions));
     if (m->has_token) FV_TRY(fv_embedding_create(params, "token", 1, m->width, 0.02, &m->token));
     FV_TRY(create_blocks(m, params, heads));

@@ -14,7 +14,8 @@ fv_status fv_picture_input_read(fv_ctx *ctx, const char *kind, const fv_data_spe
     const fv_picture_input in = {.channels = fv_data_spec_get(spec, "channels", 0),
                                  .height = fv_data_spec_get(spec, "height", 0),
                                  .width = fv_data_spec_get(spec, "width", 0),
-                                 .classes = spec->label_count};
+                                 .classes = spec->label_count,
+                                 .level = (double)fv_data_spec_get(spec, "level", 500) / 1000};
     FV_RETURN_IF(in.channels < 1 || in.height < 1 || in.width < 1 || in.channels > MAX_CHANNELS ||
                      in.height > MAX_SIDE || in.width > MAX_SIDE,
                  ctx, FV_ERR_ARGUMENT, "%s: pictures of %lld x %lld x %lld", kind,
@@ -35,7 +36,7 @@ fv_tensor *fv_picture_input_tensor(fv_ctx *ctx, const fv_picture_input *in, cons
                   (long long)in->channels, (long long)in->height, (long long)in->width);
         return ctx->invalid;
     }
-    return fv_affine(ctx, fv_batch_tensor(ctx, batch, "pixels", NULL), 2, -1);
+    return fv_affine(ctx, fv_batch_tensor(ctx, batch, "pixels", NULL), 2, -2 * in->level);
 }
 
 fv_tensor *fv_picture_input_loss(fv_ctx *ctx, const fv_batch *batch, fv_tensor *logits)
