@@ -121,7 +121,8 @@ FV_API FV_MUST_USE fv_status fv_translate_given(fv_model *model, fv_string sourc
  *
  *     fv_batch pictures;
  *     fv_batch_init(&pictures, 1);
- *     const void *row[1] = {scene};                                // float [3][48][48]
+ *     static float scene[3 * 48 * 48];
+ *     const void *row[1] = {scene};
  *     fv_batch_add(&pictures, (fv_field){.name = "pixels", .dtype = FV_F32, .row = row, .rank = 3,
  *                                        .shape = {3, 48, 48}});
  *     fv_translations *texts = NULL;
