@@ -251,7 +251,7 @@ static int run(const cli_call *call)
     }
     if (call->word_count == 1) return cli_eval_run(call);
     if (call->word_count == 2) {
-        cli_error("eval: expected a run's folder alone, or models, sources and references");
+        cli_error("eval: expected MODEL... SOURCES REFERENCES, or the folder of one run alone");
         return CLI_USAGE;
     }
     int code = CLI_DONE;

@@ -12,6 +12,8 @@ static const help_row sections[] = {
      "The tokenizer, learned from the training texts when a run starts for the first time"},
     {"model", "The kind of model; settings of recurrent encoder-decoders"},
     {"transformer", "Settings of Transformers (model.kind)"},
+    {"cnn", "Settings of convolutional classifiers of pictures (model.kind)"},
+    {"vit", "Settings of Vision Transformers (model.kind)"},
     {"train", "The training loop: task, batches, optimizer, schedule, states"},
     {"eval", "Validation during training"},
     {NULL, NULL},

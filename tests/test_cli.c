@@ -228,7 +228,7 @@ static void bad_values(void)
         {"bench peak --threads", "--threads needs a value"},
         {"demo -o --steps 1", "--output needs a value (FOLDER) before '--steps'"},
         {"score x -m", "--metric needs a value (bleu|chrf|chrf++|all)"},
-        {"eval model", "expected MODEL... SOURCES REFERENCES, got only 'model'"},
+        {"eval model source", "expected MODEL... SOURCES REFERENCES"},
         {"compare '' a b", " is empty"},
         {"--json inspect", "expected a command before '--json'"},
         {"'' inspect", "the command is empty"},

@@ -184,7 +184,7 @@ static void runs_are_evaluated_on_their_test_part(void)
     program_run("eval %s --part valid --json -t 1", program_path("cnn"));
     expect(0, "\"part\": \"valid\"", "");
     program_run("eval %s %s", program_path("cnn"), picture());
-    expect(2, "", "expected a run's folder alone, or models, sources and references");
+    expect(2, "", "expected MODEL... SOURCES REFERENCES, or the folder of one run alone");
     program_run("eval %s", program_path("nothing"));
     expect(3, "", "no such folder");
     char path[1024];
