@@ -14,6 +14,7 @@ static const help_row sections[] = {
     {"transformer", "Settings of Transformers (model.kind)"},
     {"cnn", "Settings of convolutional classifiers of pictures (model.kind)"},
     {"vit", "Settings of Vision Transformers (model.kind)"},
+    {"kwt", "Settings of Keyword Transformers (model.kind)"},
     {"train", "The training loop: task, batches, optimizer, schedule, states"},
     {"eval", "Validation during training"},
     {NULL, NULL},

@@ -34,7 +34,7 @@ static int show(const texts *t, const char *text, const char *path)
     if (cli_model_reads(t->model) != CLI_FILE_OTHER && text)
         return cli_look_media(t->call, t->ctx, t->model, text, path);
     if (cli_flag(t->call, "json") || cli_given(t->call, "pixel") || cli_flag(t->call, "invert")) {
-        cli_error("look: --json, --pixel and --invert are for models that read pictures");
+        cli_error("look: --json, --pixel and --invert are for models that read files");
         return CLI_USAGE;
     }
     const bool inside = look_inside_option(t->call) || cli_ends_with(path, ".npz");
@@ -227,7 +227,9 @@ static const cli_option options[] = {
      .metavar = "X,Y",
      .help = "pictures: attention of this pixel; default: the class token, or the cell that gets "
              "the most attention"},
-    {.name = "json", .type = CLI_FLAG, .help = "pictures: print the weights as one JSON object"},
+    {.name = "json",
+     .type = CLI_FLAG,
+     .help = "pictures and recordings: print the weights as one JSON object"},
     CLI_INVERT,
     CLI_IDS,
     CLI_WEIGHTS,
@@ -251,7 +253,9 @@ const cli_verb verb_look = {
         "writes map-1.svg, map-2.svg and so on.\n\n"
         "A model that was trained on pictures takes files, PNG or JPEG: the picture with its "
         "class, then the attention of one pixel in each layer, with --layer in each head. A model "
-        "that writes captions shows the picture once for each word, with its attention.",
+        "that writes captions shows the picture once for each word, with its attention.\n\n"
+        "One that was trained on recordings takes WAV or FLAC: a row of attention for each "
+        "character or word of the output, or for each layer, above the spectrogram.",
     .words = CLI_MODEL_AND_TEXTS,
     .options = options,
     .option_count = CLI_COUNT(options),

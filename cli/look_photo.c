@@ -261,7 +261,7 @@ static fv_status draw(photo_look *w, const fv_look_options *how)
 static fv_status show(photo_look *w, const fv_look_options *how)
 {
     fv_status status = FV_OK;
-    if (cli_classify_photo(w->model, &w->photo, &w->best, 1, &status) < 1) return status;
+    if (cli_classify(w->model, &w->photo.batch, &w->best, 1, &status) < 1) return status;
     cli_format(w->captions[0], CAPTION, "%.60s, %.3f", w->best.label, w->best.p);
     w->panels[0] = (fv_look_panel){.caption = w->captions[0]};
     w->panel_count = 1;

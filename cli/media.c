@@ -6,11 +6,14 @@
 #include "input.h"
 #include "output.h"
 #include "run.h"
+#include "sound.h"
 
 /* A new use is one line here. */
 static const cli_media_use uses[] = {
     {CLI_FILE_PICTURE, FV_CAN_CLASSIFY, cli_run_photo_classes, cli_look_photo_classes},
     {CLI_FILE_PICTURE, FV_CAN_DESCRIBE, cli_run_photo_caption, cli_look_photo_caption},
+    {CLI_FILE_SOUND, FV_CAN_CLASSIFY, cli_run_sound, cli_look_sound},
+    {CLI_FILE_SOUND, FV_CAN_DESCRIBE, cli_run_sound, cli_look_sound},
 };
 
 /* ---- kinds of files ------------------------------------------------------------------------- */

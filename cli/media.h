@@ -42,6 +42,22 @@ int cli_look_media(const cli_call *call, fv_ctx *ctx, fv_model *model, const cha
  * is printed. */
 bool cli_look_media_options(const cli_call *call, const char *path);
 
+/* ---- classes ------------------------------------------------------------------------------- */
+
+typedef struct cli_class {
+    int64_t number;
+    const char *label;
+    double p;
+} cli_class;
+
+/* Classes of a batch of one row and their probabilities, the most likely first, at most `room`;
+ * returns their number, which is 0 on failure. */
+int64_t cli_classify(fv_model *model, const fv_batch *batch, cli_class *out, int64_t room,
+                     fv_status *status);
+/* Prints them, as many as --top-k says, or with --json as one object. */
+fv_status cli_print_classes(const cli_call *call, fv_model *model, const char *file,
+                            const fv_batch *batch);
+
 /* ---- pictures ------------------------------------------------------------------------------ */
 
 /* A picture as it is and as a model reads it. */
@@ -58,16 +74,6 @@ typedef struct cli_photo {
  * the other way round. */
 fv_status cli_photo_open(const cli_call *call, fv_model *model, const char *path, cli_photo *out);
 void cli_photo_close(cli_photo *photo);
-
-/* Classes and their probabilities, the most likely first, at most `room`; returns their number,
- * which is 0 on failure. */
-typedef struct cli_class {
-    int64_t number;
-    const char *label;
-    double p;
-} cli_class;
-int64_t cli_classify_photo(fv_model *model, const cli_photo *photo, cli_class *out, int64_t room,
-                           fv_status *status);
 
 int cli_run_photo_classes(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file);
 int cli_look_photo_classes(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,

@@ -220,7 +220,8 @@ static const cli_option options[] = {
      .min = 0,
      .max = 1e9,
      .metavar = "K",
-     .help = "sample from the K most likely tokens; 0: all; pictures: print K classes"},
+     .help =
+         "sample from the K most likely tokens; 0: all; pictures and recordings: print K classes"},
     {.name = "top-p",
      .type = CLI_FLOAT,
      .default_value = "1",
@@ -314,9 +315,9 @@ const cli_verb verb_run = {
         "encoder-decoders answer it; an encoder fills in masks, classifies the text or its words, "
         "or embeds it. A model for question answering reads a question, a tab and the context that "
         "has the answer.\n\n"
-        "A model that was trained on pictures reads files, PNG or JPEG, in place of texts, and "
-        "prints the most likely classes (--top-k of them) with their probabilities, or its "
-        "caption.",
+        "A model that was trained on pictures or recordings reads files in place of texts, PNG or "
+        "JPEG, WAV or FLAC, and prints the most likely classes (--top-k of them) with their "
+        "probabilities, or the text that it writes.",
     .words = CLI_MODEL_AND_TEXTS,
     .options = options,
     .option_count = CLI_COUNT(options),

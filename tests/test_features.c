@@ -418,14 +418,51 @@ static void features_become_tensors(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* Mean 0 and variance 1 for a recording of any loudness; zeros stay finite. */
+static void standardised_features_have_no_loudness(void)
+{
+    enum { LENGTH = 3000, MOST = 40 * 40 };
+    static float x[LENGTH], loud[MOST], soft[MOST];
+    uint64_t state = 5;
+    begin(2);
+    fv_features_config c;
+    fv_features *f = NULL;
+    fv_features_config_init(&c, sizeof c, FV_FEATURES_PRESET_SPEECH);
+    CHECK(c.standardise);
+    CHECK_OK(ctx, fv_features_create(ctx, &c, &f));
+    const int64_t count = fv_features_frames(f, LENGTH) * 40;
+    CHECK(count > 0 && count <= MOST);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < LENGTH; i++)
+            x[i] = pass ? x[i] / 64 : (float)(noise(&state) * sin(0.01 * i));
+        CHECK_OK(ctx, fv_features_run(ctx, f, x, LENGTH, pass ? soft : loud));
+    }
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += (double)loud[i];
+        squares += (double)loud[i] * (double)loud[i];
+        CHECK_NEAR(soft[i], loud[i], 1e-4);
+    }
+    CHECK_NEAR(sum / (double)count, 0, 1e-5);
+    CHECK_NEAR(squares / (double)count, 1, 1e-3);
+    memset(x, 0, sizeof x);
+    CHECK_OK(ctx, fv_features_run(ctx, f, x, LENGTH, loud));
+    for (int64_t i = 0; i < count; i++)
+        CHECK_NEAR(loud[i], 0, 1e-3);
+    fv_features_destroy(&f);
+    fv_ctx_destroy(&ctx);
+}
+
 static void presets_are_those_of_their_libraries(void)
 {
     static const struct {
         int64_t rate, fft, hop, mels, coefficients;
-    } expected[] = {
-        {16000, 400, 160, 80, 13}, {16000, 400, 200, 128, 40}, {22050, 2048, 512, 128, 20}};
+    } expected[] = {{16000, 400, 160, 80, 13},
+                    {16000, 400, 200, 128, 40},
+                    {22050, 2048, 512, 128, 20},
+                    {8000, 256, 80, 40, 13}};
     begin(1);
-    for (int preset = 0; preset < 3; preset++) {
+    for (int preset = 0; preset < 4; preset++) {
         fv_features_config c;
         fv_features *f = NULL;
         fv_features_config_init(&c, sizeof c, (fv_features_preset)preset);
@@ -520,6 +557,7 @@ TEST_MAIN(argc, argv)
     RUN(threads_give_the_same_bits);
     RUN(rows_are_independent);
     RUN(features_become_tensors);
+    RUN(standardised_features_have_no_loudness);
     RUN(presets_are_those_of_their_libraries);
     RUN(cancelled_runs_fail);
     RUN(wrong_settings_are_refused);

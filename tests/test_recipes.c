@@ -142,6 +142,22 @@ static void use_picture_model(const char *folder)
     expect(0, "accuracy", "for the test");
 }
 
+/* A model that reads recordings, on a WAV of the test data. */
+static void use_recording_model(const char *folder)
+{
+    const char *sweep = test_path("data/audio/sweep.wav");
+    program_run("run %s %s", folder, sweep);
+    expect(0, "/sweep.wav\n", NULL);
+    program_run("look %s %s -o %s", folder, sweep, program_path("look.svg"));
+    expect(0, "", "wrote ");
+    CHECK(file_contains(program_folder(), "look.svg", "</svg>"));
+    program_run("eval %s", folder);
+    expect(0, NULL, "for the test");
+    if (!file_contains(folder, "recipe.toml", "task = \"captions\"")) return;
+    expect(0, "word_error", NULL);
+    expect(0, "monotone", NULL);
+}
+
 /* A model that writes captions of pictures. */
 static void use_caption_model(const char *folder)
 {
@@ -161,6 +177,10 @@ static void use_model(const char *folder)
     expect(0, "F32", "");
     program_run("inspect %s/state-00000012.safetensors", folder);
     expect(0, "F32", "");
+    if (file_contains(folder, "recipe.toml", "media = \"tones\"")) {
+        use_recording_model(folder);
+        return;
+    }
     if (file_contains(folder, "recipe.toml", "task = \"media-classes\"")) {
         use_picture_model(folder);
         return;

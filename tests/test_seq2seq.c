@@ -32,6 +32,20 @@ static void draw_pictures(void)
                 (float)(0.5 + 0.5 * sin((2.3 - p) * (i / WIDE) + (0.4 + 0.9 * p) * (i % WIDE)));
 }
 
+/* Frames of which a pyramid of one layer makes as many states as a source has tokens; two rows have
+ * a last frame without a neighbour. */
+enum { FRAME = 3, LONGEST_FRAMES = 2 * LONGEST_X };
+static float frames[PAIRS][LONGEST_FRAMES * FRAME];
+static const void *const frame_rows[PAIRS] = {frames[0], frames[1], frames[2]};
+static const int64_t frame_lengths[PAIRS] = {5, 12, 1};
+
+static void draw_frames(void)
+{
+    for (int p = 0; p < PAIRS; p++)
+        for (int i = 0; i < LONGEST_FRAMES * FRAME; i++)
+            frames[p][i] = (float)sin(1 + 2 * p + (0.8 + 0.3 * p) * i);
+}
+
 static fv_batch pairs(int first, int count)
 {
     fv_batch batch = fv_batch_of_pairs(
@@ -42,6 +56,12 @@ static fv_batch pairs(int first, int count)
                                     .rank = 3,
                                     .shape = {1, HIGH, WIDE},
                                     .row = picture_rows + first});
+    fv_batch_add(&batch, (fv_field){.name = "frames",
+                                    .dtype = FV_F32,
+                                    .rank = 1,
+                                    .shape = {FRAME},
+                                    .row = frame_rows + first,
+                                    .length = frame_lengths + first});
     return batch;
 }
 
@@ -97,6 +117,15 @@ static const setting settings[] = {
     {"grid, hard", FV_DECODER_SEARCH, FV_CELL_GRU, 1, .score = FV_ATTENTION_ADDITIVE,
      .normaliser = FV_ATTENTION_HARD_SAMPLE, .encoder = "grid"},
     {"grid, fixed", FV_DECODER_FIXED, FV_CELL_GRU, 1, .encoder = "grid"},
+    {"pyramid", FV_DECODER_SEARCH, FV_CELL_LSTM, 1, .score = FV_ATTENTION_ADDITIVE,
+     .encoder = "pyramid"},
+    {"pyramid one way, luong dot", FV_DECODER_LUONG, FV_CELL_GRU, 2, .one_way = true,
+     .score = FV_ATTENTION_DOT, .encoder = "pyramid"},
+    {"pyramid, luong local-p", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_GENERAL,
+     .normaliser = FV_ATTENTION_LOCAL_P, .encoder = "pyramid"},
+    {"pyramid, hard", FV_DECODER_SEARCH, FV_CELL_GRU, 1, .score = FV_ATTENTION_ADDITIVE,
+     .normaliser = FV_ATTENTION_HARD_SAMPLE, .encoder = "pyramid"},
+    {"pyramid, fixed", FV_DECODER_FIXED, FV_CELL_GRU, 1, .encoder = "pyramid"},
 };
 enum { SETTINGS = (int)(sizeof settings / sizeof *settings) };
 
@@ -136,8 +165,9 @@ static fv_seq2seq *make(const setting *s, double dropout, fv_params **params)
     cfg.tied = s->tied;
     cfg.dropout = dropout;
     cfg.input_channels = 1;
+    cfg.pyramid_layers = 1;
     cfg.input_height = HIGH;
-    cfg.input_width = WIDE;
+    cfg.input_width = s->encoder && strcmp(s->encoder, "pyramid") == 0 ? FRAME : WIDE;
     cfg.grid_stages = 2;
     cfg.grid_halvings = 1;
     cfg.grid_channels = 4;
@@ -547,6 +577,7 @@ TEST_MAIN(argc, argv)
     TEST_BEGIN(argc, argv);
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
     draw_pictures();
+    draw_frames();
     RUN(steps_and_sequences_agree);
     RUN(alignments_are_distributions);
     RUN(a_fixed_context_has_no_alignment);

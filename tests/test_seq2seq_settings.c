@@ -81,6 +81,11 @@ static void settings_survive_a_file(void)
     CHECK(back.input_channels == 3 && back.input_height == 48 && back.input_width == 64);
     CHECK(back.grid_stages == 5 && back.grid_halvings == 3 && back.grid_channels == 12);
     CHECK(!back.grid_coordinates && back.grid_rows && back.grid_neighbours);
+    from.encoder = FV_ENCODER_PYRAMID;
+    from.pyramid_layers = 5;
+    CHECK_OK(ctx, fv_seq2seq_config_save(ctx, &from, path));
+    CHECK_OK(ctx, fv_seq2seq_config_load(ctx, path, &back));
+    CHECK(back.encoder == FV_ENCODER_PYRAMID && back.pyramid_layers == 5 && back.grid_stages == 4);
     fv_recipe_destroy(&recipe);
 }
 

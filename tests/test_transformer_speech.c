@@ -1,107 +1,27 @@
 /*
  * A real speech Transformer: the Keyword Transformer KWT-1 (Berg, O'Connor, Cruz 2021), its audio
- * front end and its twelve blocks from the published weights, against recorded logits for silence
- * and twenty spoken digits. Needs $FOVEA_DATA with weights/kwt1 and fsdd, xz and tar; else skipped.
+ * front end and its twelve blocks from the published weights as a model folder, against recorded
+ * logits for silence and twenty spoken digits. Needs $FOVEA_DATA with weights/kwt1 and fsdd, xz and
+ * tar; else skipped.
  */
 #include <sys/stat.h>
 
-#include "fovea/autograd.h"
-#include "fovea/file.h"
-#include "fovea/layers.h"
+#include "fovea/model.h"
 #include "support/files.h"
 #include "support/tensors.h"
-#include "support/values.h"
+#include "support/test.h"
 
-enum {
-    SAMPLES = 16000,
-    FRAMES = 98,
-    FRAME = 480,
-    HOP = 160,
-    WIDTH = 64,
-    LAYERS = 12,
-    LABELS = 12,
-    SKIPPED = 77
-};
+enum { SAMPLES = 16000, LABELS = 12, SKIPPED = 77 };
 
-static const fv_block_names names = {
-    .self = {.q = "attn.q", .k = "attn.k", .v = "attn.v", .out = "attn.out"},
-    .ff = {"mlp.fc1", NULL, "mlp.fc2"},
-    .self_norm = "norm1",
-    .ff_norm = "norm2"};
-
-typedef struct kwt {
-    fv_ctx *ctx;
-    fv_params *params;
-    fv_block blocks[LAYERS];
-} kwt;
-
-static fv_tensor *weight(const kwt *m, const char *name)
-{
-    fv_tensor *t = fv_params_find(m->params, name);
-    if (!t) test_failed(__FILE__, __LINE__, "there is no '%s'", name);
-    return t;
-}
-
-/* Every tensor of the file becomes a parameter of that name, in which the blocks are made. */
-static bool kwt_load(kwt *m, const char *path)
-{
-    fv_ctx *ctx = m->ctx;
-    fv_safetensors *file = NULL;
-    CHECK_OK(ctx, fv_params_create(ctx, &m->params));
-    CHECK_OK(ctx, fv_safetensors_open(ctx, path, 0, &file));
-    for (size_t i = 0; file && i < fv_safetensors_count(file); i++) {
-        const char *name = fv_safetensors_entry(file, i)->name;
-        fv_params_add(m->params, name, fv_safetensors_load(ctx, file, name));
-    }
-    fv_safetensors_close(&file);
-    const int loaded = fv_params_count(m->params);
-    fv_block_config cfg;
-    fv_block_config_init(&cfg, sizeof cfg, WIDTH, 1);
-    cfg.names = &names;
-    cfg.post_norm = true;
-    cfg.eps = 1e-6;
-    cfg.self.bias = false;
-    cfg.ff.act = FV_ACT_GELU_TANH;
-    for (int i = 0; i < LAYERS; i++) {
-        char prefix[32];
-        snprintf(prefix, sizeof prefix, "blocks.%d", i);
-        CHECK_OK(ctx, fv_block_create(m->params, prefix, &cfg, &m->blocks[i]));
-    }
-    CHECK_EQ(fv_params_count(m->params), loaded); /* nothing had to be made up */
-    return test_failures() == 0;
-}
-
-/* Cepstra [98, 40] of 16,000 samples. */
-static fv_tensor *listen(const kwt *m, const float *samples)
-{
-    static float frames[FRAMES][FRAME];
-    fv_ctx *ctx = m->ctx;
-    for (int f = 0; f < FRAMES; f++)
-        memcpy(frames[f], samples + f * HOP, sizeof frames[f]);
-    fv_tensor *x = fv_from_host(ctx, FV_F32, 2, (int64_t[]){FRAMES, FRAME}, frames);
-    x = fv_mul(ctx, x, weight(m, "frontend.window"));
-    fv_tensor *re = fv_linear(ctx, x, weight(m, "frontend.dft_cos"), NULL);
-    fv_tensor *im = fv_linear(ctx, x, weight(m, "frontend.dft_sin"), NULL);
-    fv_tensor *power = fv_add(ctx, fv_square(ctx, re), fv_square(ctx, im));
-    x = fv_linear(ctx, fv_sqrt(ctx, power), weight(m, "frontend.mel"), NULL);
-    x = fv_log(ctx, fv_clamp(ctx, x, 1e-12, INFINITY));
-    x = fv_linear(ctx, x, weight(m, "frontend.dct"), NULL);
-    return fv_mul(ctx, x, weight(m, "frontend.norm_scale"));
-}
-
-static fv_tensor *classify(const kwt *m, const float *samples)
-{
-    fv_ctx *ctx = m->ctx;
-    fv_tensor *x =
-        fv_linear(ctx, listen(m, samples), weight(m, "patch.weight"), weight(m, "patch.bias"));
-    fv_tensor *first = fv_unsqueeze(ctx, weight(m, "cls_token"), 0);
-    x = fv_concat(ctx, 2, (fv_tensor *[]){first, x}, 0);
-    x = fv_unsqueeze(ctx, fv_add(ctx, x, weight(m, "pos_embed")), 0);
-    for (int i = 0; i < LAYERS; i++)
-        x = fv_block_run(ctx, &m->blocks[i], &(fv_block_input){.x = x}, NULL);
-    x = fv_reshape(ctx, fv_slice(ctx, x, 1, 0, 1, 1), 1, (int64_t[]){WIDTH});
-    return fv_linear(ctx, x, weight(m, "head.weight"), weight(m, "head.bias"));
-}
+/* docs/models/speech.md has the same text. */
+static const char config[] =
+    "{\"model_type\": \"kwt\", \"ability\": \"classify\", \"settings\": {},\n"
+    " \"data\": {\"rate\": 16000, \"samples\": 16000, \"window\": 480, \"hop\": 160, \"bins\": "
+    "244,\n"
+    "          \"mels\": 80, \"frame\": 40},\n"
+    " \"labels\": [\"silence\", \"unknown\", \"yes\", \"no\", \"up\", \"down\", \"left\", "
+    "\"right\",\n"
+    "            \"on\", \"off\", \"stop\", \"go\"]}\n";
 
 /* ---- recordings ------------------------------------------------------------------------ */
 
@@ -132,7 +52,7 @@ static bool read_recording(const char *path, float out[SAMPLES])
 }
 
 /* A line of the reference: name, twelve logits, the label. */
-static void check_line(const kwt *m, char *line)
+static void check_line(fv_model *model, char *line)
 {
     static float samples[SAMPLES];
     char *rest = NULL, path[512];
@@ -142,7 +62,13 @@ static void check_line(const kwt *m, char *line)
         memset(samples, 0, sizeof samples);
     else if (!read_recording(folder_path(path), samples))
         test_failed(__FILE__, __LINE__, "%s cannot be read", path);
-    float *logits = tensor_floats(m->ctx, classify(m, samples));
+    const void *const row = samples;
+    const int64_t length = SAMPLES;
+    fv_batch batch;
+    fv_batch_init(&batch, 1);
+    fv_batch_add(&batch,
+                 (fv_field){.name = "samples", .dtype = FV_F32, .row = &row, .length = &length});
+    float *logits = tensor_floats(fv_model_ctx(model), fv_model_classify(model, &batch, NULL));
     for (int i = 0; i < LABELS; i++) {
         const char *field = strtok_r(NULL, "\t", &rest);
         /* The reference has five digits after the decimal point. */
@@ -158,27 +84,30 @@ static char data_folder[400];
 static void logits_are_the_recorded_ones(void)
 {
     char path[512];
-    static kwt m;
-    m = (kwt){.ctx = values_begin()};
+    fv_ctx *ctx = NULL;
+    fv_model *model = NULL;
     size_t bytes = 0;
     int lines = 0;
+    if (fv_ctx_create(NULL, &ctx) != FV_OK) return;
     snprintf(path, sizeof path, "%s/weights/kwt1/reference-logits.tsv", data_folder);
     char *text = file_read(path, &bytes), *rest = NULL;
-    fv_no_grad_begin(m.ctx);
-    if (kwt_load(&m, folder_path("kwt1.safetensors")) && text) {
+    file_write(folder_path("config.json"), config, sizeof config - 1);
+    CHECK_OK(ctx, fv_model_open(ctx, folder_path("."), &model));
+    fv_no_grad_begin(ctx);
+    if (model && text) {
         text[bytes - 1] = '\0'; /* the last newline */
         strtok_r(text, "\n", &rest);
         for (char *line; (line = strtok_r(NULL, "\n", &rest)); lines++) {
-            fv_scope_begin(m.ctx);
-            check_line(&m, line);
-            fv_scope_end(m.ctx);
+            fv_scope_begin(ctx);
+            check_line(model, line);
+            fv_scope_end(ctx);
         }
     }
     CHECK_EQ(lines, 21);
-    fv_no_grad_end(m.ctx);
+    fv_no_grad_end(ctx);
     free(text);
-    fv_params_destroy(&m.params);
-    values_end(&m.ctx);
+    fv_model_close(&model);
+    fv_ctx_destroy(&ctx);
 }
 
 static bool unpack(void)
@@ -187,7 +116,7 @@ static bool unpack(void)
     snprintf(command, sizeof command,
              "xz -dc '%s/weights/kwt1/kwt1.safetensors.xz' > '%s' && tar -C '%s' -xJf "
              "'%s/fsdd/recordings.tar.xz'",
-             data_folder, folder_path("kwt1.safetensors"), folder_path("."), data_folder);
+             data_folder, folder_path("model.safetensors"), folder_path("."), data_folder);
     return system(command) == 0;
 }
 

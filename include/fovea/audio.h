@@ -137,17 +137,21 @@ FV_API FV_MUST_USE fv_status fv_sound_save(fv_ctx *ctx, const fv_sound *sound,
  *   mel         M[t][m] = sum_k filter[m][k] P[t][k]
  *   log-mel     L = one of fv_mel_log, of M
  *   MFCC        C[t][c] = DCT-II, orthonormal, of L[t][.], the first `coefficients`
+ *   standardise the result, over all its values: how loud a recording is no longer shows
  */
 typedef struct fv_features fv_features;
 
 /* Settings as other libraries have them; each may be changed afterwards.
  *   WHISPER     log-mel of openai/whisper: 16 kHz, fft 400, hop 160, 80 mels
  *   TORCHAUDIO  transforms.MelSpectrogram and MFCC: 16 kHz, fft 400, hop 200, 128 mels
- *   LIBROSA     feature.melspectrogram and mfcc: 22,050 Hz, fft 2048, hop 512, 128 mels */
+ *   LIBROSA     feature.melspectrogram and mfcc: 22,050 Hz, fft 2048, hop 512, 128 mels
+ *   SPEECH      what the speech models trained by this library read: 8 kHz, frames of 25 ms every
+ *               10 ms, 40 mels, Whisper's logarithm, standardised */
 typedef enum fv_features_preset {
     FV_FEATURES_PRESET_WHISPER,
     FV_FEATURES_PRESET_TORCHAUDIO,
-    FV_FEATURES_PRESET_LIBROSA
+    FV_FEATURES_PRESET_LIBROSA,
+    FV_FEATURES_PRESET_SPEECH
 } fv_features_preset;
 
 typedef enum fv_features_output {
@@ -195,6 +199,7 @@ typedef struct fv_features_config {
     double top_db;        /* with FV_MEL_LOG_DB; 0: no limit */
     int64_t coefficients; /* of an MFCC, at most mels */
     fv_dtype compute;     /* FV_F32, or FV_F64 for a reference: samples and results are floats */
+    bool standardise;     /* (x - mean) / sqrt(variance + 1e-5), of all values of a call [false] */
 } fv_features_config;
 
 FV_API void fv_features_config_init(fv_features_config *cfg, size_t struct_size,

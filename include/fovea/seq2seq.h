@@ -39,8 +39,11 @@
  * moving average of log-likelihoods over training steps, which is saved with training states.
  *
  * The encoder may read pictures instead (GRID): convolutions turn the field "pixels" of a batch
- * into cells h_1 .. h_S, and attention is one softmax over all of them (Xu et al. 2015). There, and
- * wherever attention is soft, the training loss may have the penalty
+ * into cells h_1 .. h_S, and attention is one softmax over all of them (Xu et al. 2015). Or it
+ * reads recordings (PYRAMID): recurrent layers over the field "frames", each of which halves the
+ * number of states (Chan et al. 2016).
+ *
+ * Wherever attention is soft, the training loss may have the penalty
  *
  *     coverage x sum over rows and positions i of (1 - sum_t a_ti)^2
  *
@@ -59,7 +62,12 @@ extern "C" {
 
 /* Parts by their number in src/models/parts/parts.def, in the order of the choices of model.encoder
  * and model.decoder; these are the library's first. */
-typedef enum fv_encoder_kind { FV_ENCODER_RNN, FV_ENCODER_SET, FV_ENCODER_GRID } fv_encoder_kind;
+typedef enum fv_encoder_kind {
+    FV_ENCODER_RNN,
+    FV_ENCODER_SET,
+    FV_ENCODER_GRID,
+    FV_ENCODER_PYRAMID
+} fv_encoder_kind;
 typedef enum fv_decoder_kind {
     FV_DECODER_FIXED,
     FV_DECODER_SEARCH,
@@ -106,9 +114,10 @@ typedef struct fv_seq2seq_config {
     bool grid_coordinates; /* the last one also reads each cell's place [true] */
     bool grid_rows;        /* then `cell`, both ways along each row of cells [false] */
     bool grid_neighbours;  /* keys of additive attention see the cells around theirs [false] */
+    int pyramid_layers;    /* PYRAMID: layers, each of which halves the number of states [3] */
 } fv_seq2seq_config;
 
-enum { FV_GRID_STAGES = 8, FV_GRID_CHANNELS = 4096, FV_GRID_SIDE = 4096 };
+enum { FV_GRID_STAGES = 8, FV_GRID_CHANNELS = 4096, FV_GRID_SIDE = 4096, FV_PYRAMID_LAYERS = 8 };
 
 FV_API void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size);
 

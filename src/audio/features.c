@@ -29,7 +29,7 @@ void fv_features_config_init(fv_features_config *cfg, size_t struct_size, fv_fea
                             .top_db = 80,
                             .coefficients = 13,
                             .compute = FV_F32};
-    if (preset != FV_FEATURES_PRESET_WHISPER) {
+    if (preset == FV_FEATURES_PRESET_TORCHAUDIO || preset == FV_FEATURES_PRESET_LIBROSA) {
         c.drop_last = false;
         c.mels = 128;
         c.log = FV_MEL_LOG_DB;
@@ -46,6 +46,16 @@ void fv_features_config_init(fv_features_config *cfg, size_t struct_size, fv_fea
         c.hop = 512;
         c.edge = FV_EDGE_ZERO;
         c.coefficients = 20;
+    }
+    if (preset == FV_FEATURES_PRESET_SPEECH) {
+        c.rate = 8000;
+        c.fft = 256;
+        c.window_length = 200;
+        c.hop = 80;
+        c.drop_last = false;
+        c.edge = FV_EDGE_ZERO;
+        c.mels = 40;
+        c.standardise = true;
     }
     fv_config_set_defaults(cfg, struct_size, &c, sizeof c);
 }

@@ -100,6 +100,19 @@ static fv_status run_job(fv_ctx *ctx, features_job *j)
     return status;
 }
 
+static void standardise(float *x, int64_t count)
+{
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)x[i];
+    const double mean = sum / (double)count;
+    for (int64_t i = 0; i < count; i++)
+        squares += ((double)x[i] - mean) * ((double)x[i] - mean);
+    const double scale = 1 / sqrt(squares / (double)count + 1e-5);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = (float)(((double)x[i] - mean) * scale);
+}
+
 fv_status fv_features_run(fv_ctx *ctx, const fv_features *features, const float *samples,
                           int64_t length, float *out)
 {
@@ -118,7 +131,9 @@ fv_status fv_features_run(fv_ctx *ctx, const fv_features *features, const float 
                       .out = out};
     if (j.frames == 0) return FV_OK;
     FV_RETURN_IF(!out, ctx, FV_ERR_ARGUMENT, "features: no place for the result");
-    return run_job(ctx, &j);
+    FV_TRY(run_job(ctx, &j));
+    if (c->standardise) standardise(out, j.frames * features->width);
+    return FV_OK;
 }
 
 /* ---- tensors ---------------------------------------------------------------------- */

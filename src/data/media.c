@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fovea/audio.h"
 #include "fovea/tensor.h"
 #include "io/sha256.h"
 
@@ -133,6 +134,13 @@ uint64_t fv_media_hash(const char *name)
     return h;
 }
 
+fv_media_part fv_media_part_of_name(const char *name)
+{
+    enum { SHARES = 20, VALID_SHARES = 2, TEST_SHARES = 4 };
+    const uint64_t h = fv_media_hash(name) % SHARES;
+    return h < VALID_SHARES ? FV_MEDIA_VALID : h < TEST_SHARES ? FV_MEDIA_TEST : FV_MEDIA_TRAIN;
+}
+
 fv_status fv_media_augment(fv_ctx *ctx, const fv_augment *how, const fv_media_draw *draw,
                            const int64_t shape[3], float *values)
 {
@@ -148,5 +156,25 @@ fv_status fv_media_augment(fv_ctx *ctx, const fv_augment *how, const fv_media_dr
     fv_scope_end(ctx);
     ctx->seed = seed;
     ctx->step = step;
+    return status;
+}
+
+fv_status fv_media_hide_bands(fv_ctx *ctx, const fv_media_draw *draw, int64_t frames, int64_t width,
+                              float *values)
+{
+    if (!draw) return FV_OK;
+    const uint64_t seed = ctx->seed, step = ctx->step, offset = ctx->row_offset;
+    fv_spec_augment_config cfg;
+    fv_spec_augment_config_init(&cfg, sizeof cfg);
+    cfg.time_width = 10;
+    cfg.time_part = 0.2;
+    cfg.frequency_width = 6;
+    ctx->seed = draw->seed;
+    ctx->step = draw->step;
+    ctx->row_offset = draw->row;
+    const fv_status status = fv_spec_augment(ctx, &cfg, 0, frames, width, values);
+    ctx->seed = seed;
+    ctx->step = step;
+    ctx->row_offset = offset;
     return status;
 }

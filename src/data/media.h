@@ -113,6 +113,14 @@ const char *fv_media_part_name(fv_media_part part); /* "train", "valid", "test" 
  * are, or none at all). */
 fv_status fv_media_set_counts(fv_ctx *ctx, const fv_media_config *cfg,
                               const int64_t available[FV_MEDIA_PARTS], fv_media_facts *facts);
+/* The part of a file of a list, from its name alone: with h the hash of fv_media_hash, `valid` has
+ * h mod 20 = 0 or 1, `test` 2 or 3. */
+fv_media_part fv_media_part_of_name(const char *name);
+/* SpecAugment of frames [frames][width] in place, with the draw's seed, step and row: two masks of
+ * at most 10 frames and a fifth of them, two of at most 6 columns. draw NULL: leaves them. Fails:
+ * ARGUMENT. */
+fv_status fv_media_hide_bands(fv_ctx *ctx, const fv_media_draw *draw, int64_t frames, int64_t width,
+                              float *values);
 /* Changes a picture [channels][height][width] in place as fv_picture_augment does with the draw's
  * seed, step and row, which the context need not have. draw NULL: leaves it. Fails: ARGUMENT,
  * MEMORY. */

@@ -2,8 +2,7 @@
  * Pictures from files: a TSV list "file<TAB>class or text", the files relative to the list's folder
  * or to the folder that is given. All are resized to one square; the variant "classes" has the
  * second column as a class, "texts" as a text to predict. Which part a line belongs to depends on
- * its file name alone: let h be the first eight bytes of SHA-256(name) as a big-endian number. Then
- * h mod 20 is 0 or 1 for `valid`, 2 or 3 for `test`, and more for `train`.
+ * its file name alone (fv_media_part_of_name).
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 #include "fovea/tensor.h"
 #include "io/file.h"
 
-enum { SIDE = 64, MAX_SIDE = 1024, CHANNELS = 3, SHARES = 20, VALID_SHARES = 2, TEST_SHARES = 4 };
+enum { SIDE = 64, MAX_SIDE = 1024, CHANNELS = 3 };
 enum { CLASSES, TEXTS };
 
 typedef struct picture_set {
@@ -41,14 +40,6 @@ static void close_set(void *self)
     fv_mem_free(mem, p, sizeof *p);
 }
 
-static fv_media_part part_of(const char *name)
-{
-    const uint64_t share = fv_media_hash(name) % SHARES;
-    return share < VALID_SHARES  ? FV_MEDIA_VALID
-           : share < TEST_SHARES ? FV_MEDIA_TEST
-                                 : FV_MEDIA_TRAIN;
-}
-
 static fv_status split(picture_set *p)
 {
     fv_mem *mem = &p->ctx->mem;
@@ -58,7 +49,7 @@ static fv_status split(picture_set *p)
                      (long long)p->lines);
     }
     for (int64_t i = 0; i < p->lines; i++) {
-        const fv_media_part part = part_of(fv_pictures_file(p->list, i) + p->folder);
+        const fv_media_part part = fv_media_part_of_name(fv_pictures_file(p->list, i) + p->folder);
         p->line[part][p->count[part]++] = i;
     }
     return FV_OK;

@@ -6,10 +6,7 @@
 
 /* A new kind is one file and one line here. */
 static const fv_model_kind *const kinds[] = {
-    &fv_kind_seq2seq,
-    &fv_kind_transformer,
-    &fv_kind_cnn,
-    &fv_kind_vit,
+    &fv_kind_seq2seq, &fv_kind_transformer, &fv_kind_cnn, &fv_kind_vit, &fv_kind_kwt,
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 

@@ -31,7 +31,8 @@ struct fv_model {
 };
 
 /* The library's own kinds, one file each. */
-extern const fv_model_kind fv_kind_seq2seq, fv_kind_transformer, fv_kind_cnn, fv_kind_vit;
+extern const fv_model_kind fv_kind_seq2seq, fv_kind_transformer, fv_kind_cnn, fv_kind_vit,
+    fv_kind_kwt;
 
 /* The kind that opens a model_type of `bytes` bytes, or NULL. */
 const fv_model_kind *fv_model_kind_of_type(const fv_ctx *ctx, const char *type, size_t bytes);

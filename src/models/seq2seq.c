@@ -32,6 +32,7 @@ void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size)
         .grid_halvings = 2,
         .grid_channels = 32,
         .grid_coordinates = true,
+        .pyramid_layers = 3,
     };
     fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }

@@ -56,7 +56,9 @@ enum { WIDE = 1 << 24 };
     X(grid_coordinates, BOOL, BOOL, "true", 0, 0, NULL, "grid: cells know their place")            \
     X(grid_rows, BOOL, BOOL, "false", 0, 0, NULL, "grid: the cell runs both ways along each row")  \
     X(grid_neighbours, BOOL, BOOL, "false", 0, 0, NULL,                                            \
-      "grid: keys of additive attention see the eight cells around theirs")
+      "grid: keys of additive attention see the eight cells around theirs")                        \
+    X(pyramid_layers, INT, INT, "3", 1, FV_PYRAMID_LAYERS, NULL,                                   \
+      "pyramid: layers, each of which halves the number of states")
 
 #define AT(member) offsetof(fv_seq2seq_config, member)
 
@@ -174,17 +176,20 @@ static bool is_grid(int i) { return strncmp(short_name(i), "grid_", 5) == 0; }
 
 static bool is_encoder(int i) { return places[i].at == AT(encoder); }
 
+static bool is_pyramid(int i) { return places[i].at == AT(pyramid_layers); }
+
 static bool is_coverage(int i) { return places[i].at == AT(coverage); }
 
 static bool may_be_missing(int i)
 {
-    return is_hard(i) || is_grid(i) || is_encoder(i) || is_coverage(i);
+    return is_hard(i) || is_grid(i) || is_pyramid(i) || is_encoder(i) || is_coverage(i);
 }
 
 static bool applies(const fv_seq2seq_config *cfg, int i)
 {
     if (is_encoder(i)) return cfg->encoder != FV_ENCODER_RNN;
     if (is_grid(i)) return cfg->encoder == FV_ENCODER_GRID;
+    if (is_pyramid(i)) return cfg->encoder == FV_ENCODER_PYRAMID;
     if (is_coverage(i)) return cfg->coverage > 0;
     return !is_hard(i) || cfg->normaliser == FV_ATTENTION_HARD_SAMPLE;
 }

@@ -39,6 +39,13 @@ fv_status fv_captions_encode(fv_captions_task *run, const char *text, fv_caption
 fv_status fv_captions_batch_of(fv_captions_task *run, const fv_caption_tokens *tokens,
                                const int64_t *which, int64_t first, int64_t count, fv_batch *out);
 
+/* The token of word `word` of a text. In a text of characters with blanks, words are what blanks
+ * separate, and their first character counts; in one without, each character is a word. */
+int64_t fv_captions_token_of(const char *text, int word, bool characters);
+/* Whether the strongest position of no token, in weights [tokens][positions], comes before that of
+ * the token before. */
+bool fv_captions_is_monotone(const float *weights, int64_t tokens, int64_t positions);
+
 /* Of fv_task_kind. */
 fv_status fv_captions_evaluate(void *self, fv_model *model, fv_metric *metrics, int *count);
 fv_status fv_captions_show(void *self, fv_model *model, int count, fv_text *out);

@@ -13,6 +13,7 @@ typedef struct sums {
     double loss, tokens, texts, exact;
     double characters, character_errors, words, word_errors;
     double places, on_place;
+    double recordings, monotone; /* attention over frames never goes back */
     fv_text_metric *bleu, *chrf;
 } sums;
 
@@ -60,11 +61,38 @@ static int64_t strongest(const float *weights, int64_t n)
     return best;
 }
 
-/* Words are tokens one to one with these kinds of tokenizer: what a set's places count by. */
+static bool are_characters(const fv_captions_task *run)
+{
+    return strcmp(fv_recipe_text(run->media.recipe, "tokens.kind"), "char") == 0;
+}
+
+/* With these kinds of tokenizer the token of a set's word is known. */
 static bool words_are_tokens(const fv_captions_task *run)
 {
-    const char *kind = fv_recipe_text(run->media.recipe, "tokens.kind");
-    return strcmp(kind, "word") == 0 || strcmp(kind, "char") == 0;
+    return are_characters(run) ||
+           strcmp(fv_recipe_text(run->media.recipe, "tokens.kind"), "word") == 0;
+}
+
+int64_t fv_captions_token_of(const char *text, int word, bool characters)
+{
+    if (!characters || !strchr(text, ' ')) return word;
+    int64_t token = 0;
+    for (; *text && word > 0; text++) {
+        if (*text == ' ') word--;
+        token += ((unsigned char)*text & 0xC0) != 0x80; /* not inside a code point */
+    }
+    return token;
+}
+
+bool fv_captions_is_monotone(const float *weights, int64_t tokens, int64_t positions)
+{
+    int64_t last = 0;
+    for (int64_t t = 0; t < tokens; t++) {
+        const int64_t at = strongest(weights + t * positions, positions);
+        if (at < last) return false;
+        last = at;
+    }
+    return true;
 }
 
 static fv_status count_places(fv_captions_task *run, fv_model *model, const fv_batch *batch,
@@ -84,14 +112,21 @@ static fv_status count_places(fv_captions_task *run, fv_model *model, const fv_b
     float *weights = fv_mem_alloc(&ctx->mem, bytes);
     FV_RETURN_IF(!weights, ctx, FV_ERR_MEMORY, "no memory for attention weights");
     const fv_status status = fv_tensor_read(ctx, map, weights, bytes);
-    for (int64_t i = 0; status == FV_OK && i < batch->rows; i++)
+    for (int64_t i = 0; status == FV_OK && i < batch->rows; i++) {
+        const float *map_of_row = weights + i * steps * positions;
         for (int p = 0; p < examples[i].places; p++) {
             const fv_media_place *place = &examples[i].place[p];
-            if (place->word >= run->target_count[i]) continue;
-            const float *row = weights + (i * steps + place->word) * positions;
+            const int64_t token =
+                fv_captions_token_of(examples[i].text, place->word, are_characters(run));
+            if (token >= run->target_count[i]) continue;
+            const float *row = map_of_row + token * positions;
             s->places++;
             s->on_place += lies_on(&l, strongest(row, positions), place) ? 1 : 0;
         }
+        if (site.keys != FV_AXIS_FRAMES) continue;
+        s->recordings++;
+        s->monotone += fv_captions_is_monotone(map_of_row, run->target_count[i], positions) ? 1 : 0;
+    }
     fv_mem_free(&ctx->mem, weights, bytes);
     return status;
 }
@@ -232,6 +267,8 @@ static fv_status give_metrics(const fv_captions_task *run, const sums *s, fv_met
     fv_metric_add(metrics, count, "word_error", percent(s->word_errors, s->words), false);
     if (s->places > 0)
         fv_metric_add(metrics, count, "on_place", percent(s->on_place, s->places), true);
+    if (s->recordings > 0)
+        fv_metric_add(metrics, count, "monotone", percent(s->monotone, s->recordings), true);
     return FV_OK;
 }
 
