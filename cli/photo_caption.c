@@ -148,10 +148,10 @@ static fv_status show(film *f, fv_model *model, const fv_look_options *how)
     fv_status status = fv_describe(model, &f->photo->batch, MAX_TOKENS, &search, &texts);
     if (status != FV_OK) return status;
     f->text = fv_translations_get(texts, 0, 0);
-    if (f->text->source_count != f->site.rows * f->site.cols)
-        status =
-            fv_ctx_fail(f->ctx, FV_ERR_STATE, "attention has %lld positions, expected %lld",
-                        (long long)f->text->source_count, (long long)(f->site.rows * f->site.cols));
+    const long long cells = f->site.rows * f->site.cols;
+    if (f->text->source_count != cells)
+        status = fv_ctx_fail(f->ctx, FV_ERR_STATE, "attention has %lld positions, expected %lld",
+                             (long long)f->text->source_count, cells);
     if (status == FV_OK && cli_flag(f->call, "json")) print_film(f);
     if (status == FV_OK && (f->path || !cli_flag(f->call, "json"))) status = draw_film(f, how);
     fv_translations_free(&texts);

@@ -191,7 +191,7 @@ static fv_status infer(fv_op_run *run)
             return fv_op_error(run, FV_ERR_SHAPE,
                                "a window over %lld elements is larger than the padded image with "
                                "%lld",
-                               (long long)reach + 1, (long long)(a.in[axis] + 2 * a.pad[axis]));
+                               (long long)reach + 1, (long long)a.in[axis] + 2 * a.pad[axis]);
         out[2 + axis] = room / a.stride[axis] + 1;
     }
     fv_spec_set(run, 0, x->dtype, 4, out);

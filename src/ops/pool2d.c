@@ -70,7 +70,7 @@ static fv_status output_size(fv_op_run *run, const pool2d_params *p, int axis, i
     if (in + 2 * pad < window)
         return fv_op_error(run, FV_ERR_SHAPE,
                            "a window of %lld is larger than the padded image with %lld",
-                           (long long)window, (long long)(in + 2 * pad));
+                           (long long)window, (long long)in + 2 * pad);
     *out = (in + 2 * pad - window) / stride + 1;
     return FV_OK;
 }

@@ -172,7 +172,8 @@ static fv_tensor *with_coordinates(fv_ctx *ctx, fv_tensor *x)
     const size_t bytes = (size_t)(COORDINATES * h * w) * sizeof(float);
     float *at = fv_mem_alloc(&ctx->mem, bytes);
     if (!at) {
-        fv_poison(ctx, FV_ERR_MEMORY, "no memory for the places of %lld cells", (long long)(h * w));
+        fv_poison(ctx, FV_ERR_MEMORY, "no memory for the places of %lld x %lld cells", (long long)h,
+                  (long long)w);
         return ctx->invalid;
     }
     for (int64_t i = 0; i < h; i++)

@@ -21,21 +21,16 @@ typedef struct sums {
 
 /* How positions of the encoder lie on the input: cells of a grid, or frames in a row. */
 typedef struct layout {
-    int64_t rows, cols;   /* of cells; rows 0: the model has no attention to the input */
+    int64_t rows, cols;   /* of cells */
     double height, width; /* of a picture in pixels; of a recording, 1 and its frames */
 } layout;
 
-static layout layout_of(const fv_captions_task *run, const fv_model *model, int64_t positions)
+static layout layout_of(const fv_captions_task *run, const fv_site *site, int64_t positions)
 {
-    const fv_model_kind *kind = fv_model_kind_of(model);
     const fv_media_facts *facts = run->media.facts;
-    fv_site site = {.heads = 0};
-    if (!kind->align || !kind->attention_sites ||
-        kind->attention_sites(fv_model_self(model), &site, 1) < 1)
-        return (layout){0};
-    if (site.keys == FV_AXIS_CELLS && site.rows * site.cols == positions)
-        return (layout){.rows = site.rows,
-                        .cols = site.cols,
+    if (site->keys == FV_AXIS_CELLS && site->rows * site->cols == positions)
+        return (layout){.rows = site->rows,
+                        .cols = site->cols,
                         .height = (double)facts->shape[1],
                         .width = (double)facts->shape[2]};
     int64_t longest = 1;
@@ -107,7 +102,7 @@ static fv_status count_places(fv_captions_task *run, fv_model *model, const fv_b
     fv_tensor *map = kind->align(ctx, fv_model_self(model), batch);
     if (ctx->error != FV_OK) return ctx->error;
     const int64_t steps = fv_tensor_size(map, 1), positions = fv_tensor_size(map, 2);
-    const layout l = layout_of(run, model, positions);
+    const layout l = layout_of(run, &site, positions);
     const size_t bytes = (size_t)(batch->rows * steps * positions) * sizeof(float);
     float *weights = fv_mem_alloc(&ctx->mem, bytes);
     FV_RETURN_IF(!weights, ctx, FV_ERR_MEMORY, "no memory for attention weights");
