@@ -240,8 +240,8 @@ static bool captions(fv_ctx *ctx, const void *unused)
     static const char *const settings[][2] = {{"train.task", "captions"},
                                               {"data.media", "scenes"},
                                               {"data.size", "32"},
-                                              {"data.train_count", "4"},
-                                              {"data.valid_count", "2"},
+                                              {"data.train_count", "1"},
+                                              {"data.valid_count", "1"},
                                               {"tokens.kind", "word"},
                                               {"tokens.min_count", "1"},
                                               {"model.encoder", "grid"},
@@ -256,7 +256,7 @@ static bool captions(fv_ctx *ctx, const void *unused)
                                               {"model.hidden", "2"},
                                               {"model.attention_width", "2"},
                                               {"model.readout_width", "2"},
-                                              {"train.batch_examples", "2"},
+                                              {"train.batch_examples", "1"},
                                               {"train.steps", "1"}};
     (void)unused;
     return text_run(ctx, settings, sizeof settings / sizeof *settings);
