@@ -46,7 +46,7 @@ static void distances_are_least(void)
 
 /* ---- a model that knows what it is asked ----------------------------------------------------- */
 
-enum { GRID = 8, CELLS = GRID * GRID, SIDE = 32, VALID = 10, MOST_WORDS = 32 };
+enum { GRID = 8, COLS = 2 * GRID, CELLS = GRID * COLS, SIDE = 32, VALID = 10, MOST_WORDS = 32 };
 
 static struct {
     bool knows;      /* else: writes nothing and looks where nothing is */
@@ -154,7 +154,7 @@ static int oracle_sites(const void *self, fv_site *out, int capacity)
                          .heads = 1,
                          .keys = FV_AXIS_CELLS,
                          .rows = GRID,
-                         .cols = GRID};
+                         .cols = COLS};
     return 1;
 }
 
@@ -162,15 +162,15 @@ static int oracle_sites(const void *self, fv_site *out, int capacity)
 static int64_t cell_of(const fv_media_example *e, const fv_media_place *p)
 {
     const double x = ((double)p->x0 + (double)p->x1) / 2, y = ((double)p->y0 + (double)p->y1) / 2;
-    if (oracle.knows) return (int64_t)(y * GRID / SIDE) * GRID + (int64_t)(x * GRID / SIDE);
+    if (oracle.knows) return (int64_t)(y * GRID / SIDE) * COLS + (int64_t)(x * COLS / SIDE);
     for (int64_t c = 0; c < CELLS; c++) {
         bool apart = true;
         for (int k = 0; k < e->places; k++) {
-            const double left = (double)(c % GRID) * SIDE / GRID,
-                         top = (double)(c / GRID) * SIDE / GRID, size = (double)SIDE / GRID;
-            apart =
-                apart && (left >= (double)e->place[k].x1 || left + size <= (double)e->place[k].x0 ||
-                          top >= (double)e->place[k].y1 || top + size <= (double)e->place[k].y0);
+            const fv_media_place *q = &e->place[k];
+            const double left = (double)(c % COLS) * SIDE / COLS, wide = (double)SIDE / COLS;
+            const double top = (double)(c / COLS) * SIDE / GRID, high = (double)SIDE / GRID;
+            apart = apart && (left >= (double)q->x1 || left + wide <= (double)q->x0 ||
+                              top >= (double)q->y1 || top + high <= (double)q->y0);
         }
         if (apart) return c;
     }
@@ -330,9 +330,10 @@ static void a_trained_folder_describes(void)
     how.want_weights = true;
     CHECK_OK(ctx, fv_describe(model, &batch, 7, &how, &texts));
     const fv_translation *t = fv_translations_get(texts, 0, 0);
-    CHECK(t && t->weights && !t->source_tokens && t->source_count == CELLS && t->target_count <= 7);
+    CHECK(t && t->weights && !t->source_tokens && t->source_count == GRID * GRID &&
+          t->target_count <= 7);
     double sum = 0;
-    for (int c = 0; t && c < CELLS; c++)
+    for (int c = 0; t && c < GRID * GRID; c++)
         sum += (double)t->weights[c];
     CHECK_NEAR(sum, 1, 1e-5);
     fv_translations_free(&texts);
