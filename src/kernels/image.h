@@ -36,6 +36,8 @@ typedef struct fv_conv2d_args {
 #define FV_REF_IMAGE_KERNEL(name)                                                                  \
     void fv_ref_##name##_f32(const fv_exec *exec, void *const *ptr, const void *args);             \
     void fv_ref_##name##_f64(const fv_exec *exec, void *const *ptr, const void *args)
+FV_REF_IMAGE_KERNEL(conv2d);
+FV_REF_IMAGE_KERNEL(conv2d_data);
 FV_REF_IMAGE_KERNEL(conv2d_weight);
 FV_REF_IMAGE_KERNEL(pool2d);
 FV_REF_IMAGE_KERNEL(pool2d_grad);

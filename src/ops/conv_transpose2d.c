@@ -102,5 +102,6 @@ const fv_op_desc fv_op_conv_transpose2d = {
     .infer = infer,
     .forward = fv_conv2d_forward,
     .backward = fv_conv2d_backward,
+    .finite_inputs = 1u << FV_CONV_WEIGHT,
     FV_CASES(cases),
 };

@@ -78,6 +78,7 @@ fv_status fv_need_real(fv_op_run *run, int i)
 fv_dtype fv_result_dtype(const fv_op_run *run)
 {
     const fv_op_desc *desc = run->desc;
+    if (!run->has_bf16 && desc->bf16 != FV_BF16_COMPUTES) return run->in[0]->dtype;
     bool seen = false, all = true;
     for (int i = 0; i < run->n_in; i++) {
         if (!run->in[i]) continue;

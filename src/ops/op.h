@@ -47,6 +47,7 @@ typedef struct fv_op_run {
     fv_tensor *const *in; /* entries may be NULL where the op has optional inputs */
     fv_tensor *out[FV_OP_MAX_OUT];
     fv_spec spec[FV_OP_MAX_OUT];
+    bool has_bf16;  /* an input is bf16 */
     bool recording; /* backward may follow: save what it needs */
     bool kept;      /* the results have their values already: forward only saves */
     int n_saved;
@@ -181,6 +182,10 @@ struct fv_op_desc {
     /* Why results may differ between SIMD levels; NULL: they have equal bits. (They never differ
      * between threads, batches, layouts or devices.) */
     const char *simd_levels_differ;
+    /* Bit i: levels have equal bits while input i is finite. A convolution's weights: whether their
+     * products with zeros outside the image are computed or left out depends on the kernel, and
+     * 0 x inf is NaN. */
+    unsigned finite_inputs;
     /* Each element of a result that is a view is another one of the input: the tape may place its
      * gradient in the input's (fv_back_place). */
     bool is_view;

@@ -176,7 +176,8 @@ static fv_tensor *make_input(fv_ctx *ctx, const fv_op_desc *desc, const fv_op_ca
             ((uint8_t *)data)[e] = uniform(key, e) < 0.5;
         } else {
             double x = real_value(in->gen, key, e, count);
-            if (o->specials) x = special_value(key, e, x);
+            const double special = o->specials ? special_value(key, e, x) : x;
+            if (isfinite(special) || !(desc->finite_inputs >> i & 1u)) x = special;
             if (i == o->input && e == o->at) x += o->delta;
             if (op_case_rounds(desc, i, o)) x = (double)fv_round_bf16((float)x);
             store(dtype, data, e, x);

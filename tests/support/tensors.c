@@ -120,3 +120,17 @@ void tensor_expect_error(fv_ctx *ctx, fv_status status, const char *text, const 
         test_failed(file, line, "message \"%s\" does not contain \"%s\"", fv_ctx_message(ctx),
                     text);
 }
+
+bool params_part_of(fv_ctx *ctx, fv_params *a, fv_params *b, int *more)
+{
+    bool same = true;
+    for (int i = 0; i < fv_params_count(a); i++) {
+        const char *name = fv_params_name(a, i);
+        const fv_tensor *other = fv_params_find(b, name);
+        if (other && tensor_same(ctx, fv_params_tensor(a, i), other)) continue;
+        test_failed(__FILE__, __LINE__, "%s differs", name);
+        same = false;
+    }
+    *more = fv_params_count(b) - fv_params_count(a);
+    return same;
+}

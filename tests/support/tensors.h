@@ -9,6 +9,7 @@
 #define FV_TESTS_TENSORS_H
 
 #include "fovea/ops.h"
+#include "fovea/optim.h"
 #include "support/test.h"
 
 fv_tensor *tensor_of(fv_ctx *ctx, const float *data, int rank, ...); /* sizes: int each */
@@ -35,5 +36,9 @@ double tensor_distance(fv_ctx *ctx, const fv_tensor *a, const fv_tensor *b);
 void tensor_expect_error(fv_ctx *ctx, fv_status status, const char *text, const char *file,
                          int line);
 #define CHECK_ERROR(ctx, status, text) tensor_expect_error(ctx, status, text, __FILE__, __LINE__)
+
+/* Whether every tensor of `a` is in `b` with the same bits, else the test fails; *more: how many
+ * only `b` has. */
+bool params_part_of(fv_ctx *ctx, fv_params *a, fv_params *b, int *more);
 
 #endif

@@ -50,7 +50,7 @@ static void conv2d_range(const void *arg, int64_t begin, int64_t end, int thread
     }
 }
 
-static void conv2d(const fv_exec *exec, void *const *ptr, const void *args)
+void FV_NAME(fv_ref_conv2d)(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_conv2d_args *a = args;
     const conv2d_job job = {.args = a, .out = ptr[0], .x = ptr[1], .w = ptr[2], .bias = ptr[3]};
@@ -94,7 +94,7 @@ static void data_range(const void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
-static void conv2d_data(const fv_exec *exec, void *const *ptr, const void *args)
+void FV_NAME(fv_ref_conv2d_data)(const fv_exec *exec, void *const *ptr, const void *args)
 {
     const fv_conv2d_args *a = args;
     const conv2d_job job = {.args = a, .out = ptr[0], .y = ptr[1], .w = ptr[2], .bias = ptr[3]};
@@ -148,7 +148,7 @@ void FV_NAME(fv_ref_conv2d_weight)(const fv_exec *exec, void *const *ptr, const 
 
 void FV_NAME(fv_ref_conv2d_register)(fv_kernel_table *t)
 {
-    t->fn[FV_KERNEL_CONV2D][FV_REAL_DTYPE] = conv2d;
-    t->fn[FV_KERNEL_CONV2D_DATA][FV_REAL_DTYPE] = conv2d_data;
+    t->fn[FV_KERNEL_CONV2D][FV_REAL_DTYPE] = FV_NAME(fv_ref_conv2d);
+    t->fn[FV_KERNEL_CONV2D_DATA][FV_REAL_DTYPE] = FV_NAME(fv_ref_conv2d_data);
     t->fn[FV_KERNEL_CONV2D_WEIGHT][FV_REAL_DTYPE] = FV_NAME(fv_ref_conv2d_weight);
 }

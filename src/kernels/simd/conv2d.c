@@ -1,8 +1,10 @@
 /*
- * Convolutions of images as matrix products of weights and patches. A column of the product is a
- * pixel of the result, over all images; FV_GEMM_PANEL columns are one panel. Patches are copied
- * straight into the panel that the GEMM's tile reads, DEPTH taps at a time, so that no matrix of
- * all patches exists. Work items are (group, panel, rows of weights) and own their results.
+ * Convolutions with pixels as lanes. The source is copied once, with zeros around it and with its
+ * columns sorted by their remainder modulo the stride: every tap is then a fixed distance away and
+ * reads neighbours. Results are cut into pieces of a row; one, two or four pieces fill a vector, so
+ * that narrow images use all lanes. The register tile (conv2d_tile.h) multiplies weights with
+ * pieces and stores sums in place. Large sources are copied in rounds: a few images, or a band of
+ * rows. Work items are (group, rows of weights, tiles) and own their results.
  *
  * The transposed convolution is the same with other taps: pixels of the result whose positions are
  * equal modulo the stride read the same taps, so that each such phase is one product over a source
@@ -10,53 +12,43 @@
  */
 #include "kernels/image.h"
 #include "kernels/simd/conv2d_images.h"
-#include "kernels/simd/gemm_simd.h"
+#include "kernels/simd/conv2d_plan.h"
+#include "kernels/simd/conv2d_tile.h"
 #include "kernels/simd/pairs.h"
 #include "kernels/simd/register.h"
 
-enum { DEPTH = 512, ROWS = 192, ROWS_MIN = 24, ITEMS_PER_THREAD = 4, PANEL = FV_GEMM_PANEL };
+enum {
+    PAGE_FLOATS = 1024, /* rows of weights so far apart evict each other from L1 */
+    ITEM_TILES = 8,
+    ITEM_ROWS = 192,
+    ITEMS_PER_THREAD = 4,
+    TILE_PIECES = FV_CONV_VECS * FV_CONV_MOST_PIECES
+};
 
-/* One product. Result (i, j) is pixel (first + i apart) of dst, and reads src at i step + offset.
- */
-typedef struct product {
-    const fv_conv2d_args *args;
-    bool data;                            /* CONV2D_DATA */
-    int64_t first[2], grid[2];            /* of the phase, and how many results it has */
-    int64_t tap[2], tap_step[2], taps[2]; /* the phase's taps: tap, tap + tap_step, ... */
-    int64_t offset[2], tap_offset[2];     /* where result 0 reads at tap 0, and from tap to tap */
-    int64_t rows, channels, k;            /* of one group: results, sources, length of sums */
-    int64_t columns, panels, item_rows, row_items;
-    const float *src, *weights, *bias;
-    int64_t a_row, a_col; /* weights (groups, rows, k), or row tiles [k][FV_GEMM_TILE_ROWS] */
-    float *dst, *scratch;
-} product;
-
-/* Columns of a panel that lie beside each other in one row of one image. */
-typedef struct segment {
-    int64_t image, row, col; /* in the grid */
-    int at, length;          /* in the panel */
-} segment;
+typedef struct conv_job {
+    const fv_conv2d_plan *p;
+    fv_conv2d_phase
+        at[2]; /* two: neighbouring columns of a result with stride 2, stored together */
+    int phases;
+    int64_t first_image, images, first_row, rows; /* of the round, in the grid */
+    int64_t tiles, item_tiles, tile_items, item_rows, row_items;
+    int tile_rows;
+    const float *src, *w, *bias;
+    float *dst, *source;
+    int64_t *from[2], *with[2]; /* of each phase's taps */
+} conv_job;
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
-/* ---- patches -------------------------------------------------------------------------- */
+/* ---- copying the source ---------------------------------------------------------------- */
 
-static int find_segments(const product *p, int64_t column, int cols, segment out[PANEL])
+/* Whether any tap reads rows (columns) whose distance from the first one is `at`. */
+FV_INLINE bool is_read(const fv_conv2d_plan *p, int axis, int64_t at)
 {
-    int count = 0;
-    for (int at = 0; at < cols;) {
-        const int64_t index = column + at, line = index / p->grid[1];
-        segment s = {.image = line / p->grid[0],
-                     .row = line % p->grid[0],
-                     .col = index % p->grid[1],
-                     .at = at};
-        s.length = (int)smaller(cols - at, p->grid[1] - s.col);
-        at += s.length;
-        out[count++] = s;
-    }
-    return count;
+    return p->step[axis] == 1 || p->step[axis] > 64 || p->read[axis] >> at % p->step[axis] & 1;
 }
 
 FV_INLINE void copy_run(float *out, const float *in, int64_t n)
@@ -73,296 +65,371 @@ FV_INLINE void copy_even(float *out, const float *in, int64_t pairs)
     V_LOOP(pairs, 0, v_load_pairs(in + 2 * i, count, &even, &odd); v_store(out + i, count, even));
 }
 
-/* Every step-th element from `at` on of a source row with `width` elements; outside is left as it
- * is. */
-FV_INLINE void copy_steps(float *out, int64_t length, const float *in, int64_t width, int64_t at,
-                          int64_t step)
+FV_INLINE void fill_zeros(float *out, int64_t n)
 {
-    if (step == 1) {
-        const int64_t skip = at < 0 ? -at : 0;
-        copy_run(out + skip, in + at + skip, smaller(length, width - at) - skip);
-        return;
-    }
-    int64_t i = at < 0 ? divide_up(-at, step) : 0;
-    if (step == 2) {
-        const int64_t pairs = smaller(length - i, (width - at) / 2 - i);
-        copy_even(out + i, in + at + 2 * i, pairs);
-        if (pairs > 0) i += pairs;
-    }
-    for (; i < length && at + i * step < width; i++)
-        out[i] = in[at + i * step];
+    for (; n >= FV_VEC; n -= FV_VEC, out += FV_VEC)
+        fv_vec_store(out, fv_vec_zero());
+    if (n > 0) fv_vec_store_part(out, (int)n, fv_vec_zero());
 }
 
-/* One tap of one channel for all segments: a row of the block. `plane` is the channel in image 0.
- */
-FV_INLINE void pack_tap(const product *p, const segment *segments, int count, const float *plane,
-                        int64_t down, int64_t right, float *block)
+/* Every step-th element from `at` on of a source row: out[begin, end) are inside the row, and of
+ * out[begin, pairs) also the next element. */
+typedef struct row_copy {
+    int64_t at, step, begin, pairs, end, length;
+} row_copy;
+
+static row_copy row_copy_of(const fv_conv2d_plan *p, int64_t remainder)
 {
-    const fv_conv2d_args *a = p->args;
-    const int64_t *size = p->data ? a->out : a->in;
-    const int64_t step[2] = {p->data ? 1 : a->stride[0], p->data ? 1 : a->stride[1]};
-    const int64_t image = p->channels * a->groups * size[0] * size[1];
-    for (int i = 0; i < count; i++) {
-        const segment *s = &segments[i];
-        const int64_t row = s->row * step[0] + down, at = s->col * step[1] + right;
-        const bool visible = row >= 0 && row < size[0];
-        if (!visible || at < 0 || at + (s->length - 1) * step[1] >= size[1])
-            memset(block + s->at, 0, (size_t)s->length * sizeof *block);
-        if (visible)
-            copy_steps(block + s->at, s->length, plane + s->image * image + row * size[1], size[1],
-                       at, step[1]);
-    }
+    row_copy c = {.at = p->low[1] + remainder, .step = p->step[1], .length = p->cols};
+    const int64_t width = p->from[1];
+    c.begin = smaller(c.length, c.at < 0 ? divide_up(-c.at, c.step) : 0);
+    c.end = smaller(c.length, width > c.at ? divide_up(width - c.at, c.step) : 0);
+    c.end = larger(c.begin, c.end);
+    c.pairs = larger(c.begin, smaller(c.end, (width - c.at) / 2));
+    return c;
 }
 
-/* Taps [k0, k0 + depth) of a panel's patches: block [depth][PANEL], of which the columns of the
- * segments are written. */
-static void pack_patches(const product *p, int64_t group, const segment *segments, int count,
-                         int64_t k0, int64_t depth, float *block)
+FV_INLINE void copy_row(const row_copy *c, float *out, const float *in)
 {
-    const int64_t *size = p->data ? p->args->out : p->args->in, taps = p->taps[0] * p->taps[1];
-    int64_t c = k0 / taps, row = k0 % taps / p->taps[1], col = k0 % p->taps[1];
-    for (int64_t k = 0; k < depth; k++, block += PANEL) {
-        pack_tap(p, segments, count, p->src + (group * p->channels + c) * size[0] * size[1],
-                 p->offset[0] + row * p->tap_offset[0], p->offset[1] + col * p->tap_offset[1],
-                 block);
-        if (++col < p->taps[1]) continue;
-        col = 0;
-        if (++row < p->taps[0]) continue;
-        row = 0;
-        c++;
+    int64_t i = c->begin;
+    in += c->at;
+    fill_zeros(out, c->begin);
+    if (c->step == 1) {
+        copy_run(out + i, in + i, c->end - i);
+        i = c->end;
     }
+    if (c->step == 2) {
+        copy_even(out + i, in + 2 * i, c->pairs - i);
+        i = c->pairs;
+    }
+    for (; i < c->end; i++)
+        out[i] = in[i * c->step];
+    fill_zeros(out + i, c->length - i);
 }
 
-/* ---- one work item --------------------------------------------------------------------- */
-
-static void multiply(const product *p, const float *weights, int64_t rows, int cols, int64_t k0,
-                     int64_t depth, const float *block, float *sums)
+/* Work items are planes (image, channel) of the source. */
+static void copy_source(const void *arg, int64_t begin, int64_t end, int thread)
 {
-    for (int64_t row = 0; row < rows; row += FV_GEMM_TILE_ROWS)
-        for (int col = 0; col < cols; col += FV_TILE_COLS) {
-            float *c = sums + row * PANEL + col;
-            const fv_tile tile = {.k = depth,
-                                  .a = weights + row * p->k + k0 * p->a_col,
-                                  .a_row = p->a_row,
-                                  .a_col = p->a_col,
-                                  .b = block + col,
-                                  .b_row = PANEL,
-                                  .from = k0 > 0 ? c : NULL,
-                                  .from_row = PANEL,
-                                  .c = c,
-                                  .c_row = PANEL};
-            fv_gemm_tile(&tile, (int)smaller(FV_GEMM_TILE_ROWS, rows - row),
-                         (int)smaller(FV_TILE_COLS, cols - col));
+    (void)thread;
+    const conv_job *j = arg;
+    const fv_conv2d_plan *p = j->p;
+    const int64_t rows = (j->rows - 1) * p->step[0] + p->span[0] + 1,
+                  area = p->from[0] * p->from[1];
+    const int64_t top = p->low[0] + j->first_row * p->step[0];
+    for (int64_t x = 0; x < p->step[1]; x++) {
+        if (!is_read(p, 1, x)) continue;
+        const row_copy how = row_copy_of(p, x);
+        for (int64_t item = begin; item < end; item++) {
+            const float *in = j->src + (j->first_image * p->from_c + item) * area;
+            float *out = j->source + item / p->from_c * p->image + item % p->from_c * p->channel +
+                         x * p->cols;
+            for (int64_t row = 0; row < rows; row++, out += p->row) {
+                const int64_t y = top + row;
+                if (y < 0 || y >= p->from[0])
+                    fill_zeros(out, p->cols);
+                else if (is_read(p, 0, row))
+                    copy_row(&how, out, in + y * p->from[1]);
+            }
         }
+    }
 }
 
-/* Sums of one result channel to their pixels, plus the bias. */
-static void store_row(const product *p, int64_t channel, const segment *segments, int count,
-                      const float *sums)
+/* ---- tiles ----------------------------------------------------------------------------- */
+
+/* The pieces of one tile, and the rows of the window that are inside the image for any of them. */
+typedef struct tile_place {
+    int64_t from[TILE_PIECES], to[TILE_PIECES];
+    int length[TILE_PIECES];
+    int count; /* of pieces */
+    bool whole;
+    int64_t tap_begin, tap_end;
+} tile_place;
+
+/* Extends the range of the window's rows by those inside the image at row `row` of the grid. */
+static void extend_taps(const conv_job *j, int64_t row, tile_place *t)
 {
-    const fv_conv2d_args *a = p->args;
-    const int64_t *size = p->data ? a->in : a->out, channels = p->rows * a->groups;
-    const int64_t apart[2] = {p->data ? a->stride[0] : 1, p->data ? a->stride[1] : 1};
-    for (int i = 0; i < count; i++) {
-        const segment *s = &segments[i];
-        const int64_t row = p->first[0] + s->row * apart[0];
-        float *out = p->dst + ((s->image * channels + channel) * size[0] + row) * size[1] +
-                     p->first[1] + s->col * apart[1];
-        const float *in = sums + s->at;
-        if (!p->bias && apart[1] == 1)
-            copy_run(out, in, s->length);
-        else
-            for (int j = 0; j < s->length; j++)
-                out[j * apart[1]] = p->bias ? in[j] + p->bias[channel] : in[j];
+    const fv_conv2d_plan *p = j->p;
+    for (int64_t tap = 0; tap < j->at[0].taps[0]; tap++) {
+        const int64_t y = row * p->step[0] + j->at[0].offset[0] + tap * j->at[0].tap_offset[0];
+        if (y < 0 || y >= p->from[0]) continue;
+        t->tap_begin = smaller(t->tap_begin, tap);
+        t->tap_end = larger(t->tap_end, tap + 1);
     }
+}
+
+static void place_tile(const conv_job *j, int64_t tile, tile_place *t)
+{
+    const fv_conv2d_plan *p = j->p;
+    const int64_t in_tile = (int64_t)FV_CONV_VECS * p->pieces, in_row = p->row_pieces;
+    const int64_t total = j->images * j->rows * in_row, area = p->to[0] * p->to[1];
+    int64_t at = tile * in_tile % in_row, image = tile * in_tile / in_row % j->images;
+    int64_t row = tile * in_tile / in_row / j->images;
+    t->count = (int)smaller(in_tile, total - tile * in_tile);
+    t->whole = p->apart[1] == 1;
+    t->tap_begin = j->at[0].taps[0];
+    t->tap_end = 0;
+    extend_taps(j, j->first_row + row, t);
+    for (int i = 0; i < t->count; i++) {
+        const int64_t y = j->at[0].first[0] + (j->first_row + row) * p->apart[0];
+        const int64_t col = at * p->piece;
+        t->from[i] = image * p->image + row * p->step[0] * p->row + col;
+        t->to[i] = (j->first_image + image) * p->to_c * area + y * p->to[1] + j->at[0].first[1] +
+                   col * p->apart[1];
+        t->length[i] = (int)smaller(p->piece, j->at[0].grid[1] - col);
+        if (t->length[i] < p->piece) t->whole = false;
+        if (++at < in_row) continue;
+        at = 0;
+        if (++image < j->images) continue;
+        image = 0;
+        row++;
+        if (i + 1 < t->count) extend_taps(j, j->first_row + row, t);
+    }
+    t->tap_begin = smaller(t->tap_begin, t->tap_end);
+    /* The last vector of the last tile: its missing pieces repeat the first one. */
+    for (int i = t->count; i % p->pieces != 0; i++) {
+        t->from[i] = t->from[0];
+        t->whole = false;
+    }
+}
+
+/* Sums of one row [piece] to their pixels. */
+static void store_pieces(const fv_conv2d_plan *p, const tile_place *t, const float *sums,
+                         float *dst)
+{
+    const int64_t apart = p->apart[1];
+    for (int i = 0; i < t->count; i++, sums += p->piece) {
+        float *out = dst + t->to[i];
+        for (int k = 0; k < t->length[i]; k++)
+            out[k * apart] = sums[k];
+    }
+}
+
+/* The same for two phases; the second one has as many results as the first, or one less. */
+static void store_pairs(const conv_job *j, const tile_place *t, const float *even, const float *odd,
+                        float *dst)
+{
+    const int64_t piece = j->p->piece, width = j->p->to[1];
+    for (int i = 0; i < t->count; i++, even += piece, odd += piece) {
+        float *out = dst + t->to[i];
+        const int64_t at = t->to[i] % width;
+        const int count = (int)smaller(t->length[i], (width - at) / 2);
+        if (count > 0) v_store_pairs(out, count, v_load(even, count), v_load(odd, count));
+        if (count < t->length[i]) out[2 * count] = even[count];
+    }
+}
+
+/* One tile of one row tile: its sums, in place or by way of a buffer. */
+static void run_one(const conv_job *j, fv_conv2d_tile *t, const tile_place *at, int rows,
+                    float *dst)
+{
+    static const int64_t in_order[3][TILE_PIECES] = {
+        {0, FV_VEC, 2 * FV_VEC, 3 * FV_VEC},
+#if FV_SIMD_LEVEL > 1
+        {0, FV_VEC / 2, FV_VEC, 3 * FV_VEC / 2},
+#endif
+#if FV_SIMD_LEVEL == 3
+        {0, 4, 8, 12, 16, 20, 24, 28},
+#endif
+    };
+    const fv_conv2d_plan *p = j->p;
+    const int64_t area = p->to[0] * p->to[1];
+    float sums[2][FV_CONV_ROWS * FV_CONV_COLS];
+    t->piece_from = at->from;
+    t->piece_to = at->whole ? at->to : in_order[p->pieces / 2];
+    t->out_row = at->whole ? area : FV_CONV_COLS;
+    for (int r = 0; r < rows && !at->whole; r++) /* as the tile does if it stores in place */
+        for (int i = 0; i < at->count; i++)
+            for (int64_t x = 0; x < at->length[i] * p->apart[1]; x += FV_LINE)
+                fv_prefetch_l1(dst + r * area + at->to[i] + x);
+    for (int i = 0; i < j->phases; i++) {
+        const int64_t cols = j->at[i].taps[1];
+        t->from = j->from[i] + at->tap_begin * cols;
+        t->with = j->with[i] + at->tap_begin * cols;
+        t->taps = (at->tap_end - at->tap_begin) * cols;
+        t->out = at->whole ? dst : sums[i];
+        fv_conv2d_tile_run(t, rows, (int)divide_up(at->count, p->pieces), p->pieces);
+    }
+    for (int r = 0; r < rows && !at->whole; r++, dst += area)
+        if (j->phases == 2)
+            store_pairs(j, at, sums[0] + r * FV_CONV_COLS, sums[1] + r * FV_CONV_COLS, dst);
+        else
+            store_pieces(p, at, sums[0] + r * FV_CONV_COLS, dst);
 }
 
 static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
 {
-    const product *p = arg;
-    float *block = p->scratch + (int64_t)thread * (DEPTH + ROWS) * PANEL;
-    float *sums = block + DEPTH * PANEL;
+    (void)thread;
+    const conv_job *j = arg;
+    const fv_conv2d_plan *p = j->p;
+    const int64_t area = p->to[0] * p->to[1], k = p->channels * p->taps;
+    tile_place places[ITEM_TILES];
+    fv_conv2d_tile t = {.channels = p->channels,
+                        .source_channel = p->channel,
+                        .weight_channel = p->packed ? p->taps * FV_CONV_ROWS
+                                          : p->data ? p->rows * p->taps
+                                                    : p->taps,
+                        .weight_row = p->packed ? 1
+                                      : p->data ? p->taps
+                                                : k};
     for (int64_t item = begin; item < end; item++) {
-        const int64_t first_row = item % p->row_items * p->item_rows;
-        const int64_t panel = item / p->row_items % p->panels;
-        const int64_t group = item / p->row_items / p->panels;
-        const int64_t rows = smaller(p->item_rows, p->rows - first_row), column = panel * PANEL;
-        const int cols = (int)smaller(PANEL, p->columns - column);
-        const int64_t group_rows = p->data ? round_up(p->rows, FV_GEMM_TILE_ROWS) : p->rows;
-        const float *weights = p->weights + (group * group_rows + first_row) * p->k;
-        segment segments[PANEL];
-        const int count = find_segments(p, column, cols, segments);
-        for (int64_t k0 = 0; k0 < p->k; k0 += DEPTH) {
-            const int64_t depth = smaller(DEPTH, p->k - k0);
-            pack_patches(p, group, segments, count, k0, depth, block);
-            multiply(p, weights, rows, cols, k0, depth, block, sums);
+        const int64_t tile = item % j->tile_items * j->item_tiles;
+        const int64_t first_row = item / j->tile_items % j->row_items * j->item_rows;
+        const int64_t group = item / j->tile_items / j->row_items;
+        const int64_t last_row = smaller(p->rows, first_row + j->item_rows);
+        const int tiles = (int)smaller(j->item_tiles, j->tiles - tile);
+        for (int i = 0; i < tiles; i++)
+            place_tile(j, tile + i, &places[i]);
+        const int64_t group_rows = p->packed ? round_up(p->rows, FV_CONV_ROWS) : p->rows;
+        for (int64_t row = first_row; row < last_row; row += j->tile_rows) {
+            const int64_t channel = group * p->rows + row;
+            const int rows = (int)smaller(j->tile_rows, last_row - row);
+            t.weights = j->w + group * group_rows * k + row * (p->packed ? k : t.weight_row);
+            t.bias = j->bias ? j->bias + channel : NULL;
+            t.source = j->source + group * p->channels * p->channel;
+            for (int i = 0; i < tiles; i++)
+                run_one(j, &t, &places[i], rows, j->dst + channel * area);
         }
-        if (p->k == 0) memset(sums, 0, (size_t)(rows * PANEL) * sizeof *sums);
-        for (int64_t row = 0; row < rows; row++)
-            store_row(p, group * p->rows + first_row + row, segments, count, sums + row * PANEL);
     }
 }
 
-static void run_product(const fv_exec *exec, product *p)
+/* ---- one round ------------------------------------------------------------ */
+
+static void list_taps(const conv_job *j, int which)
 {
-    const fv_conv2d_args *a = p->args;
-    p->columns = a->batch * p->grid[0] * p->grid[1];
-    p->panels = divide_up(p->columns, PANEL);
-    const int64_t tile = FV_GEMM_TILE_ROWS, wanted = (int64_t)ITEMS_PER_THREAD * exec->threads;
-    int64_t rows = divide_up(divide_up(p->rows, divide_up(p->rows, ROWS)), tile) * tile;
-    while (exec->threads > 1 && rows > ROWS_MIN &&
-           a->groups * p->panels * divide_up(p->rows, rows) < wanted)
-        rows = divide_up(rows / 2, tile) * tile;
-    p->item_rows = rows;
-    p->row_items = divide_up(p->rows, rows);
-    const int64_t items = a->groups * p->panels * p->row_items;
-    if (items == 0) return;
-    fv_exec_rows(exec, items, rows * PANEL * (p->k + 1), run_items, p);
+    const fv_conv2d_plan *p = j->p;
+    const fv_conv2d_phase *at = &j->at[which];
+    const int64_t scale = p->packed ? FV_CONV_ROWS : 1;
+    int64_t k = 0;
+    for (int64_t a = 0; a < at->taps[0]; a++)
+        for (int64_t b = 0; b < at->taps[1]; b++, k++) {
+            const int64_t y = at->offset[0] + a * at->tap_offset[0] - p->low[0];
+            const int64_t x = at->offset[1] + b * at->tap_offset[1] - p->low[1];
+            j->from[which][k] = y * p->row + x % p->step[1] * p->cols + x / p->step[1];
+            j->with[which][k] = scale * ((at->tap[0] + a * at->tap_step[0]) * p->args.window[1] +
+                                         at->tap[1] + b * at->tap_step[1]);
+        }
+}
+
+static void run_phases(const fv_exec *exec, conv_job *j)
+{
+    const fv_conv2d_plan *p = j->p;
+    const int64_t groups = p->args.groups, in_tile = (int64_t)FV_CONV_VECS * p->pieces;
+    j->rows = smaller(j->rows, j->at[0].grid[0] - j->first_row);
+    if (j->rows <= 0 || j->at[0].grid[1] == 0) return;
+    for (int i = 0; i < j->phases; i++)
+        list_taps(j, i);
+    j->tiles = divide_up(j->images * j->rows * p->row_pieces, in_tile);
+    const int64_t wanted = exec->threads > 1 ? (int64_t)ITEMS_PER_THREAD * exec->threads : 1;
+    j->item_tiles = ITEM_TILES;
+    j->item_rows = ITEM_ROWS;
+    while (j->item_tiles > 1 &&
+           groups * divide_up(p->rows, j->item_rows) * divide_up(j->tiles, j->item_tiles) < wanted)
+        j->item_tiles /= 2;
+    j->tile_items = divide_up(j->tiles, j->item_tiles);
+    while (j->item_rows > FV_CONV_ROWS &&
+           groups * divide_up(p->rows, j->item_rows) * j->tile_items < wanted)
+        j->item_rows = round_up(j->item_rows / 2, FV_CONV_ROWS);
+    j->row_items = divide_up(p->rows, j->item_rows);
+    fv_exec_rows(exec, groups * j->row_items * j->tile_items,
+                 j->item_rows * j->item_tiles * FV_CONV_COLS *
+                     (p->channels * j->at[0].taps[0] * j->at[0].taps[1] + 1),
+                 run_items, j);
+}
+
+static void run_round(const fv_exec *exec, conv_job *j)
+{
+    const fv_conv2d_plan *p = j->p;
+    const int64_t rows = j->rows;
+    if (!p->in_place)
+        fv_exec_rows(exec, j->images * p->from_c,
+                     ((rows - 1) * p->step[0] + p->span[0] + 1) * p->channel, copy_source, j);
+    for (int64_t y = 0; y < fv_conv2d_phases(p, 0); y++)
+        for (int64_t x = 0; x < fv_conv2d_phases(p, 1); x += j->phases) {
+            for (int i = 0; i < j->phases; i++)
+                j->at[i] = fv_conv2d_phase_at(p, y, x + i);
+            j->rows = rows;
+            run_phases(exec, j);
+        }
+}
+
+static void run_plan(const fv_exec *exec, const fv_conv2d_plan *p, void *const *ptr)
+{
+    float *scratch = exec->scratch, *weights = scratch + p->source_floats;
+    conv_job j = {.p = p,
+                  .dst = ptr[0],
+                  .src = ptr[1],
+                  .w = p->packed ? weights : ptr[2],
+                  .bias = ptr[3],
+                  .source = p->in_place ? ptr[1] : scratch,
+                  .tile_rows = FV_CONV_ROWS};
+    j.phases = p->data && p->apart[1] == 2 && p->to[1] > 1 ? 2 : 1;
+    for (int i = 0; i < j.phases; i++) {
+        j.from[i] = (int64_t *)(weights + p->weight_floats) + 2 * i * p->taps;
+        j.with[i] = j.from[i] + p->taps;
+    }
+    /* Six rows of weights share a set of L1 with room for the source. */
+    if (!p->packed && !p->data && p->channels * p->taps % PAGE_FLOATS == 0) j.tile_rows = 6;
+    if (p->packed) fv_conv2d_pack_weights(exec, &p->args, p->data, ptr[2], weights);
+    for (int64_t image = 0; image < p->args.batch; image += p->images)
+        for (int64_t row = 0; row < p->grid[0]; row += p->band) {
+            j.first_image = image;
+            j.images = smaller(p->images, p->args.batch - image);
+            j.first_row = row;
+            j.rows = smaller(p->band, p->grid[0] - row);
+            if (p->in_place) j.source = (float *)ptr[1] + image * p->image;
+            run_round(exec, &j);
+        }
 }
 
 /* ---- the two kernels ------------------------------------------------------------------- */
 
+/* Images as lanes leave out every product with a zero outside the image, but reorder source and
+ * result: that pays for long sums over narrow images. */
+static bool images_pay(const fv_conv2d_plan *p)
+{
+    enum { SHORT_SUM = 256 };
+    return p->grid[1] < FV_CONV_COLS && p->channels * p->taps > SHORT_SUM &&
+           fv_conv2d_images_fit(&p->args);
+}
+
+static void run(const fv_exec *exec, void *const *ptr, const fv_conv2d_args *a, bool data)
+{
+    const fv_conv2d_plan p = fv_conv2d_make_plan(a, data);
+    if (images_pay(&p))
+        fv_conv2d_images(exec, a, data, ptr);
+    else if (p.fits)
+        run_plan(exec, &p, ptr);
+    else if (data)
+        fv_ref_conv2d_data_f32(exec, ptr, a);
+    else
+        fv_ref_conv2d_f32(exec, ptr, a);
+}
+
 static void conv2d(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_conv2d_args *a = args;
-    if (fv_conv2d_images_fit(a)) {
-        fv_conv2d_images(exec, a, false, ptr);
-        return;
-    }
-    product p = {.args = a,
-                 .grid = {a->out[0], a->out[1]},
-                 .taps = {a->window[0], a->window[1]},
-                 .offset = {-a->pad[0], -a->pad[1]},
-                 .tap_offset = {a->dilation[0], a->dilation[1]},
-                 .rows = a->out_c / a->groups,
-                 .channels = a->in_c / a->groups,
-                 .dst = ptr[0],
-                 .src = ptr[1],
-                 .weights = ptr[2],
-                 .bias = ptr[3],
-                 .a_col = 1,
-                 .scratch = exec->scratch};
-    p.a_row = p.k = p.channels * p.taps[0] * p.taps[1];
-    run_product(exec, &p);
-}
-
-/* Fills in the taps of a phase along one axis, and the number of its results. */
-static void find_taps(product *p, int axis, int64_t first)
-{
-    const fv_conv2d_args *a = p->args;
-    p->first[axis] = first;
-    p->grid[axis] = a->in[axis] > first ? divide_up(a->in[axis] - first, a->stride[axis]) : 0;
-    p->tap[axis] = p->tap_step[axis] = p->taps[axis] = 0;
-    for (int64_t tap = 0; tap < a->window[axis]; tap++) {
-        if (!fv_conv2d_reads(a, axis, first, tap)) continue;
-        if (p->taps[axis] == 0) p->tap[axis] = tap;
-        if (p->taps[axis] == 1) p->tap_step[axis] = tap - p->tap[axis];
-        p->taps[axis]++;
-    }
-    p->offset[axis] = (first + a->pad[axis] - p->tap[axis] * a->dilation[axis]) / a->stride[axis];
-    p->tap_offset[axis] = -p->tap_step[axis] * a->dilation[axis] / a->stride[axis];
-}
-
-/* Phase `index` in [0, phases): its taps, and its weights after those of the phases before. */
-static int64_t phases_of(const fv_conv2d_args *a)
-{
-    return smaller(a->stride[0], a->in[0]) * smaller(a->stride[1], a->in[1]);
-}
-
-static void next_phase(product *p, int64_t index)
-{
-    const fv_conv2d_args *a = p->args;
-    const int64_t across = smaller(a->stride[1], a->in[1]);
-    if (index > 0) p->weights += a->groups * round_up(p->rows, FV_GEMM_TILE_ROWS) * p->k;
-    find_taps(p, 0, index / across);
-    find_taps(p, 1, index % across);
-    p->k = p->channels * p->taps[0] * p->taps[1];
-}
-
-typedef struct pack_job {
-    const product *p;
-    const float *w;
-    float *out;
-} pack_job;
-
-/* The weights of one row tile (channels of x) in one phase, [(o, ky, kx)][FV_GEMM_TILE_ROWS]. */
-static void pack_phase(const pack_job *job, const product *p, int64_t tile, float *out)
-{
-    const int64_t tiles = divide_up(p->rows, FV_GEMM_TILE_ROWS), group = tile / tiles;
-    const int64_t *window = p->args->window, taps = window[0] * window[1];
-    const int64_t row = tile % tiles * FV_GEMM_TILE_ROWS;
-    const int64_t rows = smaller(FV_GEMM_TILE_ROWS, p->rows - row);
-    for (int64_t o = 0; o < p->channels; o++) {
-        const float *w = job->w + ((group * p->channels + o) * p->rows + row) * taps;
-        for (int64_t i = 0; i < p->taps[0]; i++)
-            for (int64_t j = 0; j < p->taps[1]; j++, out += FV_GEMM_TILE_ROWS) {
-                const float *tap = w + (p->tap[0] + i * p->tap_step[0]) * window[1] + p->tap[1] +
-                                   j * p->tap_step[1];
-                for (int64_t r = 0; r < rows; r++)
-                    out[r] = tap[r * taps];
-            }
-    }
-}
-
-/* Work items are row tiles; each visits all phases, while its weights are in the cache. */
-static void pack_tiles(const void *arg, int64_t begin, int64_t end, int thread)
-{
-    (void)thread;
-    const pack_job *job = arg;
-    for (int64_t tile = begin; tile < end; tile++) {
-        product p = *job->p;
-        for (int64_t phase = 0; phase < phases_of(p.args); phase++) {
-            next_phase(&p, phase);
-            const int64_t at = p.weights - job->p->weights + tile * p.k * FV_GEMM_TILE_ROWS;
-            pack_phase(job, &p, tile, job->out + at);
-        }
-    }
-}
-
-static int64_t packed_floats(const fv_conv2d_args *a)
-{
-    const int64_t rows = round_up(a->in_c / a->groups, FV_GEMM_TILE_ROWS);
-    return round_up(a->out_c * rows * a->window[0] * a->window[1], PANEL);
+    run(exec, ptr, args, false);
 }
 
 static void conv2d_data(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const fv_conv2d_args *a = args;
-    if (fv_conv2d_images_fit(a)) {
-        fv_conv2d_images(exec, a, true, ptr);
-        return;
-    }
-    float *weights = exec->scratch;
-    product p = {.args = a,
-                 .data = true,
-                 .rows = a->in_c / a->groups,
-                 .channels = a->out_c / a->groups,
-                 .dst = ptr[0],
-                 .src = ptr[1],
-                 .weights = weights,
-                 .bias = ptr[3],
-                 .a_row = 1,
-                 .a_col = FV_GEMM_TILE_ROWS,
-                 .scratch = weights + packed_floats(a)};
-    const pack_job job = {&p, ptr[2], weights};
-    fv_exec_rows(exec, a->groups * divide_up(p.rows, FV_GEMM_TILE_ROWS),
-                 p.channels * a->window[0] * a->window[1] * FV_GEMM_TILE_ROWS, pack_tiles, &job);
-    for (int64_t phase = 0; phase < phases_of(a); phase++) {
-        next_phase(&p, phase);
-        run_product(exec, &p);
-    }
+    run(exec, ptr, args, true);
+}
+
+static size_t scratch_of(const fv_conv2d_args *a, bool data, int threads)
+{
+    const fv_conv2d_plan p = fv_conv2d_make_plan(a, data);
+    if (images_pay(&p)) return fv_conv2d_images_scratch(a, data, threads);
+    return p.fits ? (size_t)(p.source_floats + p.weight_floats + p.list_floats) * sizeof(float) : 0;
 }
 
 static size_t scratch_bytes(const void *args, int threads)
 {
-    if (fv_conv2d_images_fit(args)) return fv_conv2d_images_scratch(args, false, threads);
-    return (size_t)threads * (DEPTH + ROWS) * PANEL * sizeof(float);
+    return scratch_of(args, false, threads);
 }
 
 static size_t data_scratch_bytes(const void *args, int threads)
 {
-    if (fv_conv2d_images_fit(args)) return fv_conv2d_images_scratch(args, true, threads);
-    return (size_t)packed_floats(args) * sizeof(float) + scratch_bytes(args, threads);
+    return scratch_of(args, true, threads);
 }
 
 void fv_simd_conv2d_register(fv_kernel_table *t)

@@ -5,14 +5,13 @@
  * sums [row][pixel][image] are transposed back into the result.
  */
 #include "kernels/simd/conv2d_images.h"
-#include "kernels/simd/gemm_simd.h"
+#include "kernels/simd/conv2d_tile.h"
 #include "kernels/simd/transpose.h"
 
 enum {
-    SUM_VECS = FV_SIMD_LEVEL == 1 ? 4 : 2,
-    IMAGES = SUM_VECS * FV_VEC, /* 32 with AVX-512, else 16 */
-    TILE = FV_GEMM_TILE_ROWS,
-    TILE_ROWS = FV_SIMD_LEVEL == 3 ? 2 * TILE : TILE, /* 24, 12 and 24 registers of sums */
+    IMAGES = FV_CONV_COLS, /* 32 with AVX-512, else 16 */
+    CHUNK = 64,            /* pixels reordered at a time */
+    CHUNK_ROW = CHUNK + 4, /* of their copy, so that images do not evict each other */
     BLOCK = 16,
     WIDE_BLOCK = 64,   /* pixels of a work item; the latter for sums up to LONG_SUM */
     SUMS = 96 * BLOCK, /* of a work item: rows x pixels */
@@ -28,8 +27,7 @@ typedef struct images_job {
     int64_t rows, channels, taps; /* of one group */
     const int64_t *from, *to;     /* sizes of source and result */
     int64_t from_c, to_c;
-    int64_t pitch;            /* floats of a reordered channel */
-    unsigned columns_read[2]; /* of the source, column x: bit x % 4 of entry x % 8 / 4 */
+    int64_t pitch; /* floats of a reordered pixel */
     int64_t block, blocks, item_rows, row_items;
     int64_t first; /* image */
     int images;    /* of this round */
@@ -44,19 +42,14 @@ static int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
 /* ---- sizes ----------------------------------------------------------------------------- */
 
-/* Not a multiple of a page: channels would evict each other from the caches. */
-static int64_t pitch_of(const int64_t size[2]) { return size[0] * size[1] * IMAGES + FV_LINE; }
+/* Not a multiple of a page: pixels would evict each other from the caches. */
+static int64_t pitch_of(int64_t channels) { return channels * IMAGES + IMAGES; }
 
 static int64_t source_floats(const fv_conv2d_args *a, bool data)
 {
-    return data ? a->out_c * pitch_of(a->out) : a->in_c * pitch_of(a->in);
-}
-
-static int64_t weight_floats(const fv_conv2d_args *a, bool data)
-{
-    const int64_t rows = (data ? a->in_c : a->out_c) / a->groups;
-    const int64_t channels = (data ? a->out_c : a->in_c) / a->groups;
-    return a->groups * round_up(rows, TILE) * channels * a->window[0] * a->window[1];
+    const int64_t *size = data ? a->out : a->in;
+    return (size[0] * size[1] + 3) *
+           pitch_of(data ? a->out_c : a->in_c); /* whole fours of pixels */
 }
 
 bool fv_conv2d_images_fit(const fv_conv2d_args *a)
@@ -73,7 +66,7 @@ size_t fv_conv2d_images_scratch(const fv_conv2d_args *a, bool data, int threads)
 {
     const int64_t sums = (int64_t)threads * SUMS * IMAGES;
     return (size_t)(round_up(source_floats(a, data), FV_LINE) +
-                    round_up(weight_floats(a, data), FV_LINE) + sums) *
+                    round_up(fv_conv2d_packed_floats(a, data), FV_LINE) + sums) *
            sizeof(float);
 }
 
@@ -89,15 +82,6 @@ static int64_t source_of(const images_job *j, int axis, int64_t at, int64_t tap)
         from = (at + a->pad[axis] - tap * a->dilation[axis]) / a->stride[axis];
     }
     return from >= 0 && from < j->from[axis] ? from : -1;
-}
-
-/* Whether any result reads this row (column) of the source. */
-static bool is_read(const images_job *j, int axis, int64_t from)
-{
-    if (j->data) return true;
-    for (int64_t tap = 0; tap < j->args->window[axis]; tap++)
-        if (fv_conv2d_reads(j->args, axis, from, tap)) return true;
-    return false;
 }
 
 typedef struct tap_list {
@@ -116,153 +100,50 @@ static void list_taps(const images_job *j, int64_t row, int64_t col, tap_list *l
         const int64_t y = source_of(j, 0, row, ky);
         for (int64_t kx = 0; y >= 0 && kx < window[1]; kx++) {
             if (x[kx] < 0) continue;
-            list->source[list->count] = (y * j->from[1] + x[kx]) * IMAGES;
-            list->weight[list->count++] = (ky * window[1] + kx) * TILE;
+            list->source[list->count] = (y * j->from[1] + x[kx]) * j->pitch;
+            list->weight[list->count++] = (ky * window[1] + kx) * FV_CONV_ROWS;
         }
     }
 }
-
-/* ---- tile ------------------------------------------------------------------------------ */
-
-typedef struct image_tile {
-    const tap_list *taps;
-    int64_t channels, source_channel, weight_channel; /* how many, and floats between them */
-    const float *source, *weights, *bias;             /* bias NULL: none */
-    int64_t next_rows; /* from the weights of rows 0..5 to those of rows 6..11 */
-    float *sums;
-    int64_t sums_row;
-} image_tile;
-
-FV_INSTANCE void run_tile(const image_tile *t, const int rows)
-{
-    fv_vec sum[TILE_ROWS][SUM_VECS];
-    FV_UNROLL
-    for (int i = 0; i < rows; i++) {
-        FV_UNROLL
-        for (int v = 0; v < SUM_VECS; v++)
-            sum[i][v] = fv_vec_zero();
-    }
-    const float *source = t->source, *weights = t->weights, *lower = weights + t->next_rows;
-    const int64_t *from = t->taps->source, *with = t->taps->weight, count = t->taps->count;
-    for (int64_t c = 0; c < t->channels; c++) {
-        for (int64_t k = 0; k < count; k++) {
-            const float *b = source + from[k], *a = weights + with[k], *a6 = lower + with[k];
-            fv_vec row[SUM_VECS];
-            FV_UNROLL
-            for (int v = 0; v < SUM_VECS; v++)
-                row[v] = fv_vec_load(b + v * FV_VEC);
-            FV_UNROLL
-            for (int i = 0; i < rows; i++) {
-                const fv_vec x = fv_vec_set(i < TILE ? a[i] : a6[i - TILE]);
-                FV_UNROLL
-                for (int v = 0; v < SUM_VECS; v++)
-                    sum[i][v] = fv_vec_fma(x, row[v], sum[i][v]);
-            }
-        }
-        source += t->source_channel;
-        weights += t->weight_channel;
-        lower += t->weight_channel;
-    }
-    FV_UNROLL
-    for (int i = 0; i < rows; i++) {
-        const fv_vec bias = fv_vec_set(t->bias ? t->bias[i] : 0), one = fv_vec_set(1);
-        FV_UNROLL
-        for (int v = 0; v < SUM_VECS; v++) {
-            if (t->bias) sum[i][v] = fv_vec_fma(one, bias, sum[i][v]);
-            fv_vec_store(t->sums + i * t->sums_row + v * FV_VEC, sum[i][v]);
-        }
-    }
-}
-
-typedef void (*tile_fn)(const image_tile *t);
-
-static void tile_1(const image_tile *t) { run_tile(t, 1); }
-static void tile_2(const image_tile *t) { run_tile(t, 2); }
-static void tile_3(const image_tile *t) { run_tile(t, 3); }
-static void tile_4(const image_tile *t) { run_tile(t, 4); }
-static void tile_5(const image_tile *t) { run_tile(t, 5); }
-static void tile_6(const image_tile *t) { run_tile(t, 6); }
-#if FV_SIMD_LEVEL == 3
-static void tile_7(const image_tile *t) { run_tile(t, 7); }
-static void tile_8(const image_tile *t) { run_tile(t, 8); }
-static void tile_9(const image_tile *t) { run_tile(t, 9); }
-static void tile_10(const image_tile *t) { run_tile(t, 10); }
-static void tile_11(const image_tile *t) { run_tile(t, 11); }
-static void tile_12(const image_tile *t) { run_tile(t, 12); }
-#endif
-static const tile_fn tiles[TILE_ROWS] = {
-    tile_1, tile_2, tile_3, tile_4,  tile_5,  tile_6,
-#if FV_SIMD_LEVEL == 3
-    tile_7, tile_8, tile_9, tile_10, tile_11, tile_12,
-#endif
-};
 
 /* ---- reordering ------------------------------------------------------------------------ */
 
-/* `count` pixels, 1 to 4, of each image; missing images become zeros. */
-static void reorder_few(const images_job *j, const float *in, int64_t apart, int count, float *out)
+/* CHUNK pixels of each image, or as many as there are; missing images become zeros. The images are
+ * copied one after the other, because the same line of many images competes for one place in the
+ * caches. */
+static void copy_chunk(const images_job *j, const float *in, int64_t apart, int64_t pixels,
+                       float copy[IMAGES][CHUNK_ROW])
 {
-    for (int i = 0; i < count; i++)
-        for (int n = 0; n < IMAGES; n++)
-            out[i * IMAGES + n] = n < j->images ? in[n * apart + i] : 0;
+    enum { AHEAD = 4 };
+    for (int n = 0; n < j->images; n++, in += apart) {
+        if (n + AHEAD < j->images)
+            for (int64_t i = 0; i < pixels; i += FV_LINE)
+                fv_prefetch_l1(in + AHEAD * apart + i);
+        memcpy(copy[n], in, (size_t)pixels * sizeof *in);
+    }
 }
 
-/* Four pixels of each image; of them only those whose bit is set in `wanted`. */
-static void reorder_four(const float *in, int64_t apart, unsigned wanted, float *out)
-{
-    fv_column t[4];
-    fv_transpose_floats(in, apart, t);
-    for (int i = 0; i < 4; i++)
-        if (wanted >> i & 1) fv_column_store(out + i * IMAGES, t[i]);
-}
-
-/* Work items are rows of a channel of the source. A line of the cache is read whole before the next
- * image, because the same line of many images competes for one place in the cache. */
+/* Work items are chunks of a channel of the source. */
 static void reorder_source(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
     const images_job *j = arg;
-    const int64_t width = j->from[1], plane = j->from[0] * width, apart = j->from_c * plane;
-    const int64_t ahead = j->data ? width : width * j->args->stride[0];
+    const int64_t area = j->from[0] * j->from[1], apart = j->from_c * area;
+    const int64_t chunks = divide_up(area, CHUNK);
+    float copy[IMAGES][CHUNK_ROW];
+    memset(copy, 0, sizeof copy);
     for (int64_t item = begin; item < end; item++) {
-        const int64_t c = item / j->from[0], y = item % j->from[0];
-        if (!is_read(j, 0, y)) continue;
-        const float *in = j->src + (j->first * j->from_c + c) * plane + y * width;
-        float *out = j->source + c * j->pitch + y * width * IMAGES;
-        const int64_t whole = j->images == IMAGES ? width & ~(int64_t)3 : 0;
-        for (int64_t line = 0; line < whole; line += FV_LINE)
+        const int64_t c = item / chunks, first = item % chunks * CHUNK;
+        const int64_t pixels = smaller(CHUNK, area - first);
+        float *out = j->source + first * j->pitch + c * IMAGES;
+        copy_chunk(j, j->src + (j->first * j->from_c + c) * area + first, apart, pixels, copy);
+        for (int64_t x = 0; x < pixels; x += 4)
             for (int n = 0; n < IMAGES; n += FV_TRANSPOSE_ROWS) {
-                for (int i = 0; i < FV_TRANSPOSE_ROWS; i++)
-                    fv_prefetch_l1(in + (n + i) * apart + line + ahead);
-                for (int64_t x = line; x < smaller(whole, line + FV_LINE); x += 4)
-                    reorder_four(in + n * apart + x, apart, j->columns_read[x % 8 / 4],
-                                 out + x * IMAGES + n);
+                fv_column t[4];
+                fv_transpose_floats(&copy[n][x], CHUNK_ROW, t);
+                for (int i = 0; i < 4; i++)
+                    fv_column_store(out + (x + i) * j->pitch + n, t[i]);
             }
-        for (int64_t x = whole; x < width; x += 4)
-            reorder_few(j, in + x, apart, (int)smaller(4, width - x), out + x * IMAGES);
-    }
-}
-
-/* Weights [group][row tile][channel][tap][TILE]. Work items are row tiles. */
-static void pack_weights(const void *arg, int64_t begin, int64_t end, int thread)
-{
-    (void)thread;
-    const images_job *j = arg;
-    const int64_t tiles_of_group = divide_up(j->rows, TILE), k = j->channels * j->taps;
-    for (int64_t item = begin; item < end; item++) {
-        const int64_t group = item / tiles_of_group, row = item % tiles_of_group * TILE;
-        const int64_t rows = smaller(TILE, j->rows - row);
-        float *out = j->weights + item * k * TILE;
-        if (!j->data) {
-            fv_gemm_pack_a(rows, k, j->w + (group * j->rows + row) * k, k, 1, out);
-            continue;
-        }
-        for (int64_t c = 0; c < j->channels; c++, out += j->taps * TILE) {
-            const float *w = j->w + ((group * j->channels + c) * j->rows + row) * j->taps;
-            for (int64_t r = 0; r < rows; r++)
-                for (int64_t tap = 0; tap < j->taps; tap++)
-                    out[tap * TILE + r] = w[r * j->taps + tap];
-        }
     }
 }
 
@@ -271,7 +152,10 @@ static void store_pixels(const images_job *j, const float *sums, float *out, int
 {
     const int64_t apart = j->to_c * j->to[0] * j->to[1];
     float few[FV_TRANSPOSE_ROWS];
-    for (int n = 0; n < j->images; n += 4)
+    for (int n = 0; n < j->images; n += 4) {
+        for (int r = n + 4; r < n + 8 && r < j->images; r++)
+            for (int i = 0; i < pixels; i += FV_LINE)
+                fv_prefetch_l1(out + r * apart + i);
         for (int i = 0; i < pixels; i += FV_TRANSPOSE_ROWS) {
             const int count = (int)smaller(FV_TRANSPOSE_ROWS, pixels - i);
             fv_column t[4];
@@ -282,6 +166,7 @@ static void store_pixels(const images_job *j, const float *sums, float *out, int
                 if (count < FV_TRANSPOSE_ROWS) memcpy(to, few, (size_t)count * sizeof *few);
             }
         }
+    }
 }
 
 /* ---- work items ------------------------------------------------------------------------ */
@@ -291,6 +176,7 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
     const images_job *j = arg;
     const int64_t area = j->to[0] * j->to[1], k = j->channels * j->taps;
     float *sums = j->sums + (int64_t)thread * SUMS * IMAGES;
+    static const int64_t in_order[] = {0, FV_VEC, 2 * FV_VEC, 3 * FV_VEC};
     tap_list list;
     for (int64_t item = begin; item < end; item++) {
         const int64_t first_row = item % j->row_items * j->item_rows;
@@ -298,38 +184,34 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
         const int64_t group = item / j->row_items / j->blocks;
         const int64_t rows = smaller(j->item_rows, j->rows - first_row);
         const int pixels = (int)smaller(j->block, area - pixel);
-        const float *weights = j->weights + (group * round_up(j->rows, TILE) + first_row) * k;
-        image_tile t = {.taps = &list,
-                        .channels = j->channels,
-                        .source_channel = j->pitch,
-                        .weight_channel = j->taps * TILE,
-                        .source = j->source + group * j->channels * j->pitch,
-                        .next_rows = k * TILE,
-                        .sums_row = j->block * IMAGES};
+        const float *weights =
+            j->weights + (group * round_up(j->rows, FV_CONV_ROWS) + first_row) * k;
+        fv_conv2d_tile t = {.channels = j->channels,
+                            .from = list.source,
+                            .with = list.weight,
+                            .source_channel = IMAGES,
+                            .weight_channel = j->taps * FV_CONV_ROWS,
+                            .weight_row = 1,
+                            .source = j->source + group * j->channels * IMAGES,
+                            .piece_from = in_order,
+                            .piece_to = in_order,
+                            .out_row = j->block * IMAGES};
         for (int p = 0; p < pixels; p++) {
             list_taps(j, (pixel + p) / j->to[1], (pixel + p) % j->to[1], &list);
-            for (int64_t row = 0; row < rows; row += TILE_ROWS) {
+            t.taps = list.count;
+            for (int64_t row = 0; row < rows; row += FV_CONV_ROWS) {
                 t.weights = weights + row * k;
                 t.bias = j->bias ? j->bias + group * j->rows + first_row + row : NULL;
-                t.sums = sums + row * t.sums_row + p * IMAGES;
-                tiles[smaller(TILE_ROWS, rows - row) - 1](&t);
+                t.out = sums + row * t.out_row + p * IMAGES;
+                fv_conv2d_tile_run(&t, (int)smaller(FV_CONV_ROWS, rows - row), FV_CONV_VECS, 1);
             }
         }
         for (int64_t row = 0; row < rows; row++) {
             const int64_t c = group * j->rows + first_row + row;
-            store_pixels(j, sums + row * t.sums_row,
+            store_pixels(j, sums + row * t.out_row,
                          j->dst + (j->first * j->to_c + c) * area + pixel, pixels);
         }
     }
-}
-
-/* Strides that divide 8 leave out the same columns of each eight. */
-static void find_columns(images_job *j)
-{
-    j->columns_read[0] = j->columns_read[1] = 0xf;
-    if (8 % j->args->stride[1] != 0) return;
-    for (int x = 0; x < 8; x++)
-        if (!is_read(j, 1, x)) j->columns_read[x / 4] &= ~(1u << x % 4);
 }
 
 static void choose_items(const fv_exec *exec, images_job *j)
@@ -339,9 +221,9 @@ static void choose_items(const fv_exec *exec, images_job *j)
     j->block = area >= WIDE_BLOCK && j->channels * j->taps <= LONG_SUM ? WIDE_BLOCK : BLOCK;
     j->blocks = divide_up(area, j->block);
     j->item_rows = SUMS / j->block;
-    while (exec->threads > 1 && j->item_rows > TILE_ROWS &&
+    while (exec->threads > 1 && j->item_rows > FV_CONV_ROWS &&
            j->args->groups * j->blocks * divide_up(j->rows, j->item_rows) < wanted)
-        j->item_rows = round_up(j->item_rows / 2, TILE_ROWS);
+        j->item_rows = round_up(j->item_rows / 2, FV_CONV_ROWS);
     j->row_items = divide_up(j->rows, j->item_rows);
 }
 
@@ -361,16 +243,16 @@ void fv_conv2d_images(const fv_exec *exec, const fv_conv2d_args *a, bool data, v
                     .w = ptr[2],
                     .bias = ptr[3],
                     .source = exec->scratch};
-    j.pitch = pitch_of(j.from);
+    j.pitch = pitch_of(j.from_c);
     j.weights = j.source + round_up(source_floats(a, data), FV_LINE);
-    j.sums = j.weights + round_up(weight_floats(a, data), FV_LINE);
+    j.sums = j.weights + round_up(fv_conv2d_packed_floats(a, data), FV_LINE);
     choose_items(exec, &j);
-    find_columns(&j);
     const int64_t k = j.channels * j.taps;
-    fv_exec_rows(exec, a->groups * divide_up(j.rows, TILE), k * TILE, pack_weights, &j);
+    fv_conv2d_pack_weights(exec, a, data, j.w, j.weights);
     for (j.first = 0; j.first < a->batch; j.first += IMAGES) {
         j.images = (int)smaller(IMAGES, a->batch - j.first);
-        fv_exec_rows(exec, j.from_c * j.from[0], j.from[1] * IMAGES, reorder_source, &j);
+        fv_exec_rows(exec, j.from_c * divide_up(j.from[0] * j.from[1], CHUNK), CHUNK * IMAGES,
+                     reorder_source, &j);
         fv_exec_rows(exec, a->groups * j.blocks * j.row_items, j.item_rows * j.block * (k + 1) * 2,
                      run_items, &j);
     }
