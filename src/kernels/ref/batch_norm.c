@@ -1,37 +1,26 @@
 /* Batch norm of images with the statistics of the batch. Work items are channels. */
-#include "kernels/image.h"
+#include "kernels/batch_norm.h"
 #include "kernels/ref/real.h"
-
-typedef struct batch_norm_job {
-    const fv_exec *exec;
-    const fv_batch_norm_args *args;
-    void *const *ptr;
-} batch_norm_job;
 
 /* The sum of `term`, an expression of the offset `at`, over one channel: element i of each image
  * goes to lane i % 16. */
 #define CHANNEL_SUM(result, a, channel, term)                                                      \
     do {                                                                                           \
         real acc_[FV_LANES] = {0};                                                                 \
-        for (int64_t n_ = 0; n_ < (a)->batch; n_++)                                                \
-            for (int64_t i_ = 0; i_ < (a)->inner; i_++) {                                          \
-                const int64_t at = (n_ * (a)->channels + (channel)) * (a)->inner + i_;             \
+        FV_EACH_IMAGE(                                                                             \
+            a, channel, for (int64_t i_ = 0; i_ < (a)->inner; i_++) {                              \
+                const int64_t at = from + i_;                                                      \
                 acc_[i_ % FV_LANES] += (term);                                                     \
-            }                                                                                      \
+            })                                                                                     \
         (result) = real_reduce_sum(acc_);                                                          \
     } while (0)
 
-/* Elements of a channel; an empty one divides by 1. */
-static real count_of(const fv_batch_norm_args *a)
-{
-    const int64_t n = a->batch * a->inner;
-    return n > 0 ? (real)n : 1;
-}
+static real count_of(const fv_batch_norm_args *a) { return (real)fv_batch_norm_count(a); }
 
 static void forward_range(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
-    const batch_norm_job *job = arg;
+    const fv_batch_norm_job *job = arg;
     const fv_batch_norm_args *a = job->args;
     real *y = job->ptr[0], *means = job->ptr[1], *vars = job->ptr[2], *rstds = job->ptr[3];
     const real *x = job->ptr[4], *gamma = job->ptr[5], *beta = job->ptr[6];
@@ -41,14 +30,13 @@ static void forward_range(const void *arg, int64_t begin, int64_t end, int threa
         const real mean = sum / count_of(a);
         CHANNEL_SUM(sum, a, c, (x[at] - mean) * (x[at] - mean));
         const real var = sum / count_of(a), rstd = 1 / real_sqrt(var + (real)a->eps);
-        for (int64_t n = 0; n < a->batch; n++)
-            for (int64_t i = 0; i < a->inner; i++) {
-                const int64_t at = (n * a->channels + c) * a->inner + i;
+        FV_EACH_IMAGE(
+            a, c, for (int64_t at = from; at < from + a->inner; at++) {
                 real v = (x[at] - mean) * rstd;
                 if (gamma) v = v * gamma[c];
                 if (beta) v = v + beta[c];
                 y[at] = v;
-            }
+            })
         means[c] = mean;
         vars[c] = var;
         rstds[c] = rstd;
@@ -57,7 +45,7 @@ static void forward_range(const void *arg, int64_t begin, int64_t end, int threa
 
 static void batch_norm(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const batch_norm_job job = {exec, args, ptr};
+    const fv_batch_norm_job job = {exec, args, ptr};
     const fv_batch_norm_args *a = args;
     fv_exec_rows(exec, a->channels, 6 * a->batch * a->inner, forward_range, &job);
 }
@@ -68,7 +56,7 @@ typedef struct channel_grad {
     real mean_g, mean_gh, of_mean, of_variance; /* of_...: their gradients, divided by N */
 } channel_grad;
 
-static channel_grad channel_grad_of(const batch_norm_job *job, int64_t c)
+static channel_grad channel_grad_of(const fv_batch_norm_job *job, int64_t c)
 {
     const fv_batch_norm_args *a = job->args;
     real *dgamma = job->ptr[1], *dbeta = job->ptr[2];
@@ -92,25 +80,25 @@ static channel_grad channel_grad_of(const batch_norm_job *job, int64_t c)
 static void grad_range(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
-    const batch_norm_job *job = arg;
+    const fv_batch_norm_job *job = arg;
     const fv_batch_norm_args *a = job->args;
     real *dx = job->ptr[0];
     const real *g = job->ptr[3], *x = job->ptr[4];
     for (int64_t c = begin; c < end; c++) {
         const channel_grad k = channel_grad_of(job, c);
-        for (int64_t n = 0; dx && n < a->batch; n++)
-            for (int64_t i = 0; i < a->inner; i++) {
-                const int64_t at = (n * a->channels + c) * a->inner + i;
+        if (!dx) continue;
+        FV_EACH_IMAGE(
+            a, c, for (int64_t at = from; at < from + a->inner; at++) {
                 const real centred = x[at] - k.mean, h = centred * k.rstd;
                 const real u = (FV_TERM(job->exec, 0, g[at], 0) - k.mean_g) - h * k.mean_gh;
                 dx[at] = (k.scale * u + k.of_mean) + centred * k.of_variance;
-            }
+            })
     }
 }
 
 static void batch_norm_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const batch_norm_job job = {exec, args, ptr};
+    const fv_batch_norm_job job = {exec, args, ptr};
     const fv_batch_norm_args *a = args;
     fv_exec_rows(exec, a->channels, 8 * a->batch * a->inner, grad_range, &job);
 }

@@ -1,57 +1,39 @@
 /* Batch norm of images with the statistics of the batch. Work items are channels. */
-#include "kernels/image.h"
+#include "kernels/batch_norm.h"
 #include "kernels/simd/register.h"
 #include "kernels/simd/row_reduce.h"
 
-typedef struct batch_norm_job {
-    const fv_exec *exec;
-    const fv_batch_norm_args *args;
-    void *const *ptr;
-} batch_norm_job;
+static float count_of(const fv_batch_norm_args *a) { return (float)fv_batch_norm_count(a); }
 
-/* Runs the body for each image's part of a channel; `from` is its first element. */
-#define EACH_IMAGE(a, channel, ...)                                                                \
-    for (int64_t n_ = 0; n_ < (a)->batch; n_++) {                                                  \
-        const int64_t from = (n_ * (a)->channels + (channel)) * (a)->inner;                        \
-        __VA_ARGS__;                                                                               \
-    }
-
-/* Elements of a channel; an empty one divides by 1. */
-static float count_of(const fv_batch_norm_args *a)
-{
-    const int64_t n = a->batch * a->inner;
-    return n > 0 ? (float)n : 1;
-}
-
-static void normalise(const batch_norm_job *job, int64_t c, float mean, float rstd)
+static void normalise(const fv_batch_norm_job *job, int64_t c, float mean, float rstd)
 {
     const fv_batch_norm_args *a = job->args;
     const float *gammas = job->ptr[5], *betas = job->ptr[6];
     const vf shift = v_set(mean), scale = v_set(rstd);
     const vf gamma = v_set(gammas ? gammas[c] : 1), beta = v_set(betas ? betas[c] : 0);
-    EACH_IMAGE(a, c, const float *x = (const float *)job->ptr[4] + from;
-               float *y = (float *)job->ptr[0] + from;
-               V_LOOP(a->inner, 0, vf v = v_mul(v_sub(v_load(x + i, count), shift), scale);
-                      if (gammas) v = v_mul(v, gamma); if (betas) v = v_add(v, beta);
-                      v_store(y + i, count, v)))
+    FV_EACH_IMAGE(a, c, const float *x = (const float *)job->ptr[4] + from;
+                  float *y = (float *)job->ptr[0] + from;
+                  V_LOOP(a->inner, 0, vf v = v_mul(v_sub(v_load(x + i, count), shift), scale);
+                         if (gammas) v = v_mul(v, gamma); if (betas) v = v_add(v, beta);
+                         v_store(y + i, count, v)))
 }
 
 static void forward_range(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
-    const batch_norm_job *job = arg;
+    const fv_batch_norm_job *job = arg;
     const fv_batch_norm_args *a = job->args;
     float *means = job->ptr[1], *vars = job->ptr[2], *rstds = job->ptr[3];
     const float *all = job->ptr[4];
     for (int64_t c = begin; c < end; c++) {
         vf sum = v_zero(), squares = v_zero();
-        EACH_IMAGE(a, c, const float *x = all + from;
-                   V_LOOP(a->inner, 0, sum = v_add(sum, v_load(x + i, count))))
+        FV_EACH_IMAGE(a, c, const float *x = all + from;
+                      V_LOOP(a->inner, 0, sum = v_add(sum, v_load(x + i, count))))
         const float mean = v_reduce_sum(sum) / count_of(a);
         const vf shift = v_set(mean);
-        EACH_IMAGE(a, c, const float *x = all + from;
-                   V_LOOP(a->inner, 0, const vf d = v_sub(v_load(x + i, count), shift);
-                          squares = v_add(squares, v_keep(count, v_mul(d, d), v_zero()))))
+        FV_EACH_IMAGE(a, c, const float *x = all + from;
+                      V_LOOP(a->inner, 0, const vf d = v_sub(v_load(x + i, count), shift);
+                             squares = v_add(squares, v_keep(count, v_mul(d, d), v_zero()))))
         const float var = v_reduce_sum(squares) / count_of(a);
         means[c] = mean;
         vars[c] = var;
@@ -62,7 +44,7 @@ static void forward_range(const void *arg, int64_t begin, int64_t end, int threa
 
 static void batch_norm(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const batch_norm_job job = {exec, args, ptr};
+    const fv_batch_norm_job job = {exec, args, ptr};
     fv_exec_rows(exec, job.args->channels, job.args->batch * job.args->inner, forward_range, &job);
 }
 
@@ -72,7 +54,7 @@ typedef struct channel_grad {
     vf mean_g, mean_gh, of_mean, of_variance; /* of_...: their gradients, divided by N */
 } channel_grad;
 
-static channel_grad channel_grad_of(const batch_norm_job *job, int64_t c)
+static channel_grad channel_grad_of(const fv_batch_norm_job *job, int64_t c)
 {
     const fv_batch_norm_args *a = job->args;
     float *dgamma = job->ptr[1], *dbeta = job->ptr[2];
@@ -82,11 +64,11 @@ static channel_grad channel_grad_of(const batch_norm_job *job, int64_t c)
     const vf zero = v_zero();
     channel_grad k = {.mean = v_set(((const float *)job->ptr[5])[c]), .rstd = v_set(rstd)};
     vf sum_g = zero, sum_gh = zero;
-    EACH_IMAGE(a, c, const float *g = gs + from; const float *x = xs + from;
-               V_LOOP(a->inner, 0, const vf v = v_load(g + i, count);
-                      const vf h = v_mul(v_sub(v_load(x + i, count), k.mean), k.rstd);
-                      sum_g = v_add(sum_g, v);
-                      sum_gh = v_add(sum_gh, v_keep(count, v_mul(v, h), zero))))
+    FV_EACH_IMAGE(a, c, const float *g = gs + from; const float *x = xs + from;
+                  V_LOOP(a->inner, 0, const vf v = v_load(g + i, count);
+                         const vf h = v_mul(v_sub(v_load(x + i, count), k.mean), k.rstd);
+                         sum_g = v_add(sum_g, v);
+                         sum_gh = v_add(sum_gh, v_keep(count, v_mul(v, h), zero))))
     const float total_g = v_reduce_sum(sum_g), total_gh = v_reduce_sum(sum_gh);
     if (dgamma) dgamma[c] = total_gh;
     if (dbeta) dbeta[c] = total_g;
@@ -101,7 +83,7 @@ static channel_grad channel_grad_of(const batch_norm_job *job, int64_t c)
 static void grad_range(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
-    const batch_norm_job *job = arg;
+    const fv_batch_norm_job *job = arg;
     const fv_batch_norm_args *a = job->args;
     float *all = job->ptr[0];
     const float *gs = job->ptr[3], *xs = job->ptr[4];
@@ -109,7 +91,7 @@ static void grad_range(const void *arg, int64_t begin, int64_t end, int thread)
     for (int64_t c = begin; c < end; c++) {
         const channel_grad k = channel_grad_of(job, c);
         if (!all) continue;
-        EACH_IMAGE(
+        FV_EACH_IMAGE(
             a, c, const float *g = gs + from; const float *x = xs + from; float *dx = all + from;
             V_LOOP(a->inner, 0, const vf centred = v_sub(v_load(x + i, count), k.mean);
                    const vf h = v_mul(centred, k.rstd);
@@ -123,7 +105,7 @@ static void grad_range(const void *arg, int64_t begin, int64_t end, int thread)
 
 static void batch_norm_grad(const fv_exec *exec, void *const *ptr, const void *args)
 {
-    const batch_norm_job job = {exec, args, ptr};
+    const fv_batch_norm_job job = {exec, args, ptr};
     fv_exec_rows(exec, job.args->channels, job.args->batch * job.args->inner, grad_range, &job);
 }
 
