@@ -50,6 +50,13 @@ static bool is_ready(fv_ctx *ctx, const fv_op_desc *desc, int n_in, fv_tensor *c
     return true;
 }
 
+static bool has_bf16(int n_in, fv_tensor *const *in)
+{
+    for (int i = 0; i < n_in; i++)
+        if (in[i] && in[i]->dtype == FV_BF16) return true;
+    return false;
+}
+
 static bool needs_gradient(const fv_ctx *ctx, const fv_op_desc *desc, int n_in,
                            fv_tensor *const *in)
 {
@@ -119,8 +126,12 @@ void fv_op_apply_many(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in, 
     const fv_op_desc *desc = fv_op_table[id];
     if (!is_ready(ctx, desc, n_in, in, n_out)) return;
     fv_tensor *room[FV_OP_MAX_CAST];
-    in = take_inputs(ctx, desc, n_in, in, room);
-    if (ctx->error != FV_OK) return;
+    bool bf16 = has_bf16(n_in, in);
+    if (bf16) {
+        in = take_inputs(ctx, desc, n_in, in, room);
+        if (ctx->error != FV_OK) return;
+        bf16 = has_bf16(n_in, in);
+    }
 
     fv_op_run run; /* not zeroed as a whole, to keep the overhead of small ops low */
     run.ctx = ctx;
@@ -130,6 +141,7 @@ void fv_op_apply_many(fv_ctx *ctx, fv_op_id id, int n_in, fv_tensor *const *in, 
     run.n_out = n_out;
     run.in = in;
     run.n_saved = 0;
+    run.has_bf16 = bf16;
     run.recording = needs_gradient(ctx, desc, n_in, in);
     for (int k = 0; k < n_out; k++) {
         run.spec[k].view_of = -1;

@@ -53,8 +53,9 @@ static bool all_contiguous(int n, fv_tensor *const *t)
 {
     for (int i = 0; i < n; i++) {
         if (!t[i]) continue;
-        if (t[i]->count != t[0]->count || t[i]->rank != t[0]->rank || !fv_tensor_contiguous(t[i]))
-            return false;
+        if (t[i]->count != t[0]->count || t[i]->rank != t[0]->rank) return false;
+        if (t[i]->rank == 1 && t[i]->stride[0] == 1) continue;
+        if (!fv_tensor_contiguous(t[i])) return false;
     }
     return true;
 }

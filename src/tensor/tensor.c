@@ -14,7 +14,7 @@ static void buffer_unref(fv_ctx *ctx, fv_buffer *buffer)
 {
     if (!buffer || --buffer->refs > 0) return;
     if (buffer->owned) ctx->device->ops->free(ctx->device, buffer->data, buffer->bytes);
-    ctx->device->ops->free(ctx->device, buffer->bf16, buffer->bytes / 2);
+    if (buffer->bf16) ctx->device->ops->free(ctx->device, buffer->bf16, buffer->bytes / 2);
     fv_mem_free(&ctx->mem, buffer, sizeof *buffer);
 }
 
@@ -75,7 +75,8 @@ static fv_tensor *out_of_memory(fv_ctx *ctx, fv_dtype dtype, int rank, const int
 static bool check_shape(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *shape, int64_t *count,
                         size_t *bytes)
 {
-    if (fv_dtype_size(dtype) == 0) {
+    const size_t element = fv_dtype_size(dtype);
+    if (element == 0) {
         fv_poison(ctx, FV_ERR_DTYPE, "no such dtype: %d", (int)dtype);
         return false;
     }
@@ -89,7 +90,7 @@ static bool check_shape(fv_ctx *ctx, fv_dtype dtype, int rank, const int64_t *sh
     }
     char text[FV_SHAPE_TEXT];
     if (!fv_shape_count(rank, shape, count) ||
-        !fv_checked_mul_size((size_t)*count, fv_dtype_size(dtype), bytes) ||
+        !fv_checked_mul_size((size_t)*count, element, bytes) ||
         *bytes > FV_MEM_LARGEST) { /* fv_mem_alloc refuses more than that */
         fv_poison(ctx, FV_ERR_SHAPE, "shape %s has a negative size or too many elements",
                   fv_shape_text(text, rank, shape));
