@@ -241,6 +241,49 @@ FV_API fv_tensor *fv_lstm(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *weight, fv
 /* Likewise: x_gates [T, B, 3H], weight [3H, H], h_bias [3H] or NULL (added to h W^T). */
 FV_API fv_tensor *fv_gru(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *weight, fv_tensor *h_bias,
                          fv_tensor *h0, bool reverse, fv_tensor **h_last);
+
+/* ---- the memory of a Neural Turing Machine -------------------------------------------- */
+/*
+ * Where H heads of each batch row look in a memory of N slots with W numbers each. The memory is
+ * [B, W, N]: slots are the last axis. key [B, H, W], strength and gate [B, H], shift [B, H, S],
+ * exponent [B, H], before [B, H, N] -> weights [B, H, N], non-negative with sum 1:
+ *
+ *     c = softmax(strength cos(key, M_i))          by content
+ *     h = gate c + (1 - gate) before               or from where the head was
+ *     q_i = sum over o of shift_o h_(i - o)        o = -(S - 1) / 2 .. (S - 1) / 2, modulo N; S odd
+ *     w_i = q_i^exponent / sum_j q_j^exponent      exponent >= 1
+ *
+ * With uniform_shift S is 1, and shift is the lower bound of a uniform distribution of width one:
+ * 6.7 moves 0.3 of a weight by 6 slots and 0.7 by 7. A key or slot whose squared length is zero,
+ * subnormal or infinite has cosine 0 with everything and gets no gradient from it. No finite
+ * strength or exponent overflows; 0 stays 0. If no q is positive, w is 1 / N, without a gradient.
+ */
+FV_API fv_tensor *fv_ntm_address(fv_ctx *ctx, fv_tensor *key, fv_tensor *strength, fv_tensor *gate,
+                                 fv_tensor *shift, fv_tensor *exponent, fv_tensor *before,
+                                 fv_tensor *memory, bool uniform_shift);
+
+typedef struct fv_ntm_heads {
+    int64_t readers, writers;
+    int64_t shifts; /* offsets of a head's shift, odd; 0: one uniform shift */
+} fv_ntm_heads;
+
+/* Numbers of all heads' raw parameters for slots of `width` numbers: for each reader and then each
+ * writer key, strength, gate, shift and exponent, then erase and add of each writer. */
+FV_API int64_t fv_ntm_params(const fv_ntm_heads *heads, int64_t width);
+
+/*
+ * One step of all heads, readers first: addressing as above, on the memory before this step's
+ * write. params [B, fv_ntm_params(heads, W)] are as a linear layer makes them: strength = softplus,
+ * gate = sigmoid, shift = softmax, exponent = 1 + softplus, erase = sigmoid, add = tanh of them.
+ *
+ *     *read [B, readers W]:       sum_i w_i M_i of each reader
+ *     *weights [B, H, N]:         of all heads; the next step's `before`
+ *     *next [B, W, N]:            M_i * prod (1 - w_i erase) + sum w_i add, over the writers
+ */
+FV_API void fv_ntm_step(fv_ctx *ctx, fv_tensor *params, fv_tensor *before, fv_tensor *memory,
+                        const fv_ntm_heads *heads, fv_tensor **read, fv_tensor **weights,
+                        fv_tensor **next);
+
 /*
  * Sequences of different lengths, packed: longest first, all first steps, then all second ones of
  * those that are longer, ... (fovea/recurrent.h packs). x_gates [total, 4H] or [total, 3H], lengths

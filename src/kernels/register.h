@@ -36,12 +36,14 @@ FV_REF_REGISTER(attention);
 FV_REF_REGISTER(attention_weights);
 FV_REF_REGISTER(recurrent);
 FV_REF_REGISTER(sequence);
+FV_REF_REGISTER(ntm);
 FV_REF_REGISTER(conv);
 FV_REF_REGISTER(conv2d);
 FV_REF_REGISTER(pool2d);
 FV_REF_REGISTER(resize2d);
 FV_REF_REGISTER(batch_norm);
 FV_REF_REGISTER(optim);
+FV_REF_REGISTER(word2vec);
 
 /* SIMD versions, f32. */
 void fv_simd_gemm_register_neon(fv_kernel_table *t);

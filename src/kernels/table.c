@@ -36,12 +36,14 @@ static void fill_ref(fv_kernel_table *t)
     FILL(attention_weights);
     FILL(recurrent);
     FILL(sequence);
+    FILL(ntm);
     FILL(conv);
     FILL(conv2d);
     FILL(pool2d);
     FILL(resize2d);
     FILL(batch_norm);
     FILL(optim);
+    FILL(word2vec);
 #undef FILL
     fv_bf16_elementwise_register(t);
     fv_bf16_rows_register(t);

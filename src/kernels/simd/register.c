@@ -14,7 +14,9 @@ void fv_simd_register(fv_kernel_table *t)
     fv_simd_random_register(t);
     fv_simd_recurrent_register(t);
     fv_simd_sequence_register(t);
+    fv_simd_ntm_register(t);
     fv_simd_optim_register(t);
+    fv_simd_word2vec_register(t);
     fv_simd_batch_norm_register(t);
     fv_simd_conv2d_register(t);
     fv_simd_pool2d_register(t);

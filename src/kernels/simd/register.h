@@ -20,7 +20,9 @@ void fv_simd_index_register(fv_kernel_table *t);
 void fv_simd_random_register(fv_kernel_table *t);
 void fv_simd_recurrent_register(fv_kernel_table *t);
 void fv_simd_sequence_register(fv_kernel_table *t);
+void fv_simd_ntm_register(fv_kernel_table *t);
 void fv_simd_optim_register(fv_kernel_table *t);
+void fv_simd_word2vec_register(fv_kernel_table *t);
 void fv_simd_attention_register(fv_kernel_table *t);
 void fv_simd_attention_weights_register(fv_kernel_table *t);
 void fv_simd_attention_amx_register(fv_kernel_table *t); /* part of level amx */
