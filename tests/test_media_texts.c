@@ -312,6 +312,51 @@ static void emoji_are_split_by_name(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* The variant "groups": classes in the order of the file, beside the names. */
+static void emoji_have_groups(void)
+{
+    static char rows[EMOJI * 64];
+    fv_ctx *ctx = context();
+    folder_make();
+    const char *folder = folder_sub("emoji");
+    const fv_media_config cfg = {.name = "openmoji", .folder = folder, .variant = "groups"};
+    write_emoji(folder, EMOJI, "");
+    fv_media *set = NULL;
+    CHECK_EQ(fv_media_open(ctx, &cfg, &set), FV_ERR_FORMAT);
+    CHECK(strstr(fv_ctx_message(ctx), "openmoji.tsv: expected the column group") != NULL);
+    (void)fv_ctx_take_error(ctx);
+    size_t used = (size_t)snprintf(rows, sizeof rows, "index\tgroup\tannotation\tskintone\n");
+    for (int i = 0; i < EMOJI; i++)
+        used += (size_t)snprintf(rows + used, sizeof rows - used, "%d\t%s\tname %d\t\n", i,
+                                 i % 3 == 0   ? "faces"
+                                 : i % 3 == 1 ? "flags"
+                                              : "food",
+                                 i);
+    file_write(folder_path("emoji/openmoji.tsv"), rows, used);
+    set = open_set(ctx, &cfg);
+    const fv_media_facts *facts = fv_media_facts_of(set);
+    CHECK_EQ(facts->label_count, 3);
+    CHECK(facts->has_text);
+    CHECK_STR(facts->labels[0], "faces");
+    CHECK_STR(facts->labels[2], "food");
+    for (fv_media_part part = 0; part < FV_MEDIA_PARTS; part++)
+        for (int64_t i = 0; i < facts->count[part]; i++) {
+            fv_media_example e;
+            int name = -1;
+            CHECK_OK(ctx, fv_media_get(set, part, i, NULL, &e));
+            CHECK(sscanf(e.text, "name %d", &name) == 1 && e.label == name % 3);
+        }
+    fv_media_close(&set);
+    used += (size_t)snprintf(rows + used, sizeof rows - used, "1\t\tno group\t\n");
+    file_write(folder_path("emoji/openmoji.tsv"), rows, used);
+    CHECK_EQ(fv_media_open(ctx, &cfg, &set), FV_ERR_FORMAT);
+    CHECK(strstr(fv_ctx_message(ctx), "openmoji.tsv:62: expected one of at most 64 groups") !=
+          NULL);
+    (void)fv_ctx_take_error(ctx);
+    folder_remove();
+    fv_ctx_destroy(&ctx);
+}
+
 static void fails(fv_ctx *ctx, const fv_media_config *cfg, fv_status status, const char *message)
 {
     fv_media *set = NULL;
@@ -425,6 +470,7 @@ TEST_MAIN(argc, argv)
     RUN(strings_take_their_digits_from_their_part);
     RUN(drawn_strings_need_no_files);
     RUN(emoji_are_split_by_name);
+    RUN(emoji_have_groups);
     RUN(damaged_emoji_are_named);
     RUN(wrong_sizes_of_scenes_are_named);
     RUN(every_request_may_fail);

@@ -108,8 +108,9 @@ typedef struct fv_made_config {
     /* of sets made from nothing */
     int64_t pairs;    /* to learn from [10,000] */
     int64_t held_out; /* in valid and in test, each [1,000] */
-    int64_t length;   /* most symbols of a sequence, up to 1,000 [10] */
+    int64_t length;   /* most symbols of a sequence, up to 1,000; of trees their depth [10] */
     uint64_t seed;    /* [1] */
+    int64_t shortest; /* least symbols, or depth, up to `length` [1] */
 } fv_made_config;
 
 FV_API void fv_made_config_init(fv_made_config *cfg, size_t struct_size);
@@ -308,6 +309,60 @@ typedef struct fv_date_pair {
 
 FV_API void fv_date_pair_make(uint64_t seed, uint64_t number, fv_dates_part part,
                               fv_date_pair *out);
+
+/* ==== bit sequences ================================================================= */
+
+/*
+ * bit sequences: the tasks of the Neural Turing Machine (Graves, Wayne, Danihelka 2014), made
+ * without any data. A sequence of vectors goes in; the answers come after it.
+ *
+ *     fv_bits_config cfg = {.task = "copy", .length = 5};
+ *     fv_bits_example e;
+ *     s = fv_bits_make(ctx, &cfg, FV_BITS_TRAIN, 17, &e);
+ *     float first = e.inputs[0];                    // [e.steps][e.input_width]
+ *     fv_bits_free(ctx, &e);
+ *
+ * | task | inputs | answers |
+ * |---|---|---|
+ * | copy | `length` vectors of bits, an end mark, blanks | the vectors |
+ * | repeat-copy | the same, and how often (normalised) | the vectors so often, an end mark |
+ * | recall | `length` items of three vectors, one of them again | the item after it |
+ * | ngrams | `length` bits, each drawn by the five before it from a random table | the next bit |
+ * | sort | `length` vectors with a priority each | the first four fifths by priority |
+ */
+
+enum { FV_BITS_LONGEST = 4096 }; /* steps of a sequence */
+
+/* Numbers of an example's draws are (seed, part, number). */
+typedef enum fv_bits_part { FV_BITS_TRAIN, FV_BITS_VALID, FV_BITS_TEST } fv_bits_part;
+
+typedef struct fv_bits_config {
+    const char *task;
+    int64_t length;  /* vectors, items (recall, at least 2) or bits (ngrams) */
+    int64_t width;   /* bits of a vector; 0: 8, for recall 6; ngrams has 1 */
+    int64_t repeats; /* repeat-copy: the most; 0: 10 */
+    uint64_t seed;
+    const float *given; /* [length][width]: the vectors of copy; NULL: drawn */
+} fv_bits_config;
+
+typedef struct fv_bits_example {
+    int64_t steps, input_width, answers, output_width;
+    float *inputs;       /* [steps][input_width] */
+    float *targets;      /* [answers][output_width]: 0 or 1; the answers to the last steps */
+    double optimal_bits; /* of the best possible predictor of this sequence: 0 but for ngrams */
+    size_t bytes;
+} fv_bits_example;
+
+/* The i-th task's name; NULL past the last. */
+FV_API const char *fv_bits_task_name(int i);
+/* Widths of inputs and outputs of a task. Fails: ARGUMENT (no such task, a width out of range). */
+FV_API FV_MUST_USE fv_status fv_bits_widths(fv_ctx *ctx, const fv_bits_config *cfg, int64_t *input,
+                                            int64_t *output);
+/* Fails: ARGUMENT (as above; a length out of range or with more than FV_BITS_LONGEST steps),
+ * MEMORY. */
+FV_API FV_MUST_USE fv_status fv_bits_make(fv_ctx *ctx, const fv_bits_config *cfg, fv_bits_part part,
+                                          uint64_t number, fv_bits_example *out);
+FV_API void fv_bits_free(fv_ctx *ctx, fv_bits_example *e); /* a zeroed one is fine */
 
 #ifdef __cplusplus
 }

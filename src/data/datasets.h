@@ -40,7 +40,11 @@ fv_status fv_make_copy(fv_made_sink *sink);
 fv_status fv_make_reverse(fv_made_sink *sink);
 fv_status fv_make_sort(fv_made_sink *sink);
 fv_status fv_make_sentences(fv_made_sink *sink);
+fv_status fv_make_trees(fv_made_sink *sink);
 fv_status fv_make_tatoeba(fv_made_sink *sink);
+fv_status fv_make_scan_simple(fv_made_sink *sink);
+fv_status fv_make_scan_length(fv_made_sink *sink);
+fv_status fv_make_scan_jump(fv_made_sink *sink);
 
 /* The part of a source by the rule of fovea/data.h. */
 fv_made_part fv_made_part_of(const char *source, size_t bytes);

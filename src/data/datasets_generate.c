@@ -55,7 +55,7 @@ static fv_status fill(fv_made_sink *sink, fv_draw_fn draw, seen_set *seen, fv_dr
     return FV_OK;
 }
 
-static fv_status generate(fv_made_sink *sink, fv_draw_fn draw)
+fv_status fv_made_generate(fv_made_sink *sink, fv_draw_fn draw)
 {
     fv_mem *mem = &sink->ctx->mem;
     seen_set seen = {.count = 64};
@@ -86,7 +86,7 @@ void fv_draw_date(const fv_made_config *cfg, uint64_t number, fv_drawn *out)
                                                            : FV_MADE_TEST;
 }
 
-fv_status fv_make_dates(fv_made_sink *sink) { return generate(sink, fv_draw_date); }
+fv_status fv_make_dates(fv_made_sink *sink) { return fv_made_generate(sink, fv_draw_date); }
 
 /* ---- letters ------------------------------------------------------------------------- */
 
@@ -96,7 +96,8 @@ static size_t draw_letters(const fv_made_config *cfg, uint64_t number, char *out
     const uint64_t key = fv_rng_key(cfg->seed, 0x6c657474, 0);
     uint32_t r[4];
     fv_rng_draw(key, number, 0, r);
-    const size_t count = 1 + r[0] % (size_t)cfg->length;
+    const size_t least = (size_t)cfg->shortest;
+    const size_t count = least + r[0] % ((size_t)cfg->length - least + 1);
     for (size_t i = 0; i < count; i++) {
         if (i % 4 == 0) fv_rng_draw(key, number, 1 + i / 4, r);
         out[2 * i] = (char)('a' + r[i % 4] % 26);
@@ -137,7 +138,7 @@ void fv_draw_sort(const fv_made_config *cfg, uint64_t number, fv_drawn *out)
             out->target[2 * at++] = (char)('a' + letter);
 }
 
-fv_status fv_make_copy(fv_made_sink *sink) { return generate(sink, fv_draw_copy); }
-fv_status fv_make_reverse(fv_made_sink *sink) { return generate(sink, fv_draw_reverse); }
-fv_status fv_make_sort(fv_made_sink *sink) { return generate(sink, fv_draw_sort); }
-fv_status fv_make_sentences(fv_made_sink *sink) { return generate(sink, fv_draw_sentence); }
+fv_status fv_make_copy(fv_made_sink *sink) { return fv_made_generate(sink, fv_draw_copy); }
+fv_status fv_make_reverse(fv_made_sink *sink) { return fv_made_generate(sink, fv_draw_reverse); }
+fv_status fv_make_sort(fv_made_sink *sink) { return fv_made_generate(sink, fv_draw_sort); }
+fv_status fv_make_sentences(fv_made_sink *sink) { return fv_made_generate(sink, fv_draw_sentence); }

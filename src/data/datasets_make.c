@@ -40,6 +40,29 @@ static const generated_set sets[] = {
       .source = "en",
       .target = "fr"},
      fv_make_sentences},
+    {{.name = "trees",
+      .about = "arithmetic, and the same with brackets around every operation",
+      .source = "infix",
+      .target = "tree"},
+     fv_make_trees},
+    {{.name = "scan-simple",
+      .about = "SCAN: commands and actions; the test commands are any of the language",
+      .from = "scan",
+      .source = "command",
+      .target = "actions"},
+     fv_make_scan_simple},
+    {{.name = "scan-length",
+      .about = "SCAN: the test commands have longer action sequences than training shows",
+      .from = "scan",
+      .source = "command",
+      .target = "actions"},
+     fv_make_scan_length},
+    {{.name = "scan-jump",
+      .about = "SCAN: the test commands combine \"jump\", which training shows alone",
+      .from = "scan",
+      .source = "command",
+      .target = "actions"},
+     fv_make_scan_jump},
     {{.name = "tatoeba-en-fr",
       .about = "English sentences and French translations, in parts that share no sentence",
       .from = "tatoeba-eng-fra",
@@ -63,8 +86,12 @@ const fv_made_set *fv_made_set_find(const char *name)
 
 void fv_made_config_init(fv_made_config *cfg, size_t struct_size)
 {
-    const fv_made_config defaults = {
-        .struct_size = struct_size, .pairs = 10000, .held_out = 1000, .length = 10, .seed = 1};
+    const fv_made_config defaults = {.struct_size = struct_size,
+                                     .pairs = 10000,
+                                     .held_out = 1000,
+                                     .length = 10,
+                                     .seed = 1,
+                                     .shortest = 1};
     fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }
 
@@ -164,6 +191,7 @@ static void write_origin(fv_json_writer *w, const fv_made_set *set, const fv_mad
         snprintf(seed, sizeof seed, "%llu", (unsigned long long)cfg->seed);
         write_text(w, "seed", seed);
         write_int(w, "length", cfg->length);
+        write_int(w, "shortest", cfg->shortest);
     }
 }
 
@@ -222,6 +250,9 @@ static fv_status check_config(fv_ctx *ctx, const fv_made_set *set, const fv_made
         "%lld, %lld and %lld",
         set->name, (int)FV_MADE_LENGTH, (long long)cfg->pairs, (long long)cfg->held_out,
         (long long)cfg->length);
+    FV_RETURN_IF(cfg->shortest < 1 || cfg->shortest > cfg->length, ctx, FV_ERR_ARGUMENT,
+                 "%s: expected a shortest length of 1 to %lld, got %lld", set->name,
+                 (long long)cfg->length, (long long)cfg->shortest);
     return FV_OK;
 }
 

@@ -5,8 +5,8 @@
 
 #include "fovea/data.h"
 
-/* Symbols of copy, reverse and sort. */
-enum { LENGTH = 10 };
+/* Symbols of copy, reverse and sort; depth of trees. */
+enum { LENGTH = 10, DEPTH = 2 };
 
 /* Held-out pairs are of training dates: the test dates stay unseen until the end. */
 static void date_example(const fv_generated_set *set, uint64_t seed, uint64_t number, bool held_out,
@@ -27,7 +27,7 @@ static void split_example(const fv_generated_set *set, uint64_t seed, uint64_t n
                           bool held_out, fv_drawn *out)
 {
     enum { ROUND_BITS = 16 };
-    const fv_made_config cfg = {.length = LENGTH, .seed = seed};
+    const fv_made_config cfg = {.length = set->length, .shortest = 1, .seed = seed};
     for (uint64_t round = 0; round < (uint64_t)1 << ROUND_BITS; round++) {
         set->draw(&cfg, number << ROUND_BITS | round, out);
         if ((out->part != FV_MADE_TRAIN) == held_out) return;
@@ -36,11 +36,12 @@ static void split_example(const fv_generated_set *set, uint64_t seed, uint64_t n
 
 /* A new set is a draw function and one line here. */
 static const fv_generated_set sets[] = {
-    {"dates", false, date_example, fv_draw_date},
-    {"copy", false, split_example, fv_draw_copy},
-    {"reverse", false, split_example, fv_draw_reverse},
-    {"sort", false, split_example, fv_draw_sort},
-    {"sentences", true, split_example, fv_draw_sentence},
+    {"dates", false, LENGTH, date_example, fv_draw_date},
+    {"copy", false, LENGTH, split_example, fv_draw_copy},
+    {"reverse", false, LENGTH, split_example, fv_draw_reverse},
+    {"sort", false, LENGTH, split_example, fv_draw_sort},
+    {"sentences", true, LENGTH, split_example, fv_draw_sentence},
+    {"trees", false, DEPTH, split_example, fv_draw_tree},
 };
 
 const fv_generated_set *fv_generated_set_at(size_t i)

@@ -20,6 +20,11 @@ void fv_draw_copy(const fv_made_config *cfg, uint64_t number, fv_drawn *out);
 void fv_draw_reverse(const fv_made_config *cfg, uint64_t number, fv_drawn *out);
 void fv_draw_sort(const fv_made_config *cfg, uint64_t number, fv_drawn *out);
 void fv_draw_sentence(const fv_made_config *cfg, uint64_t number, fv_drawn *out);
+void fv_draw_tree(const fv_made_config *cfg, uint64_t number, fv_drawn *out);
+
+/* Draws until each part of the sink is full. Fails: ARGUMENT (too few different sources), MEMORY,
+ * CANCELLED. */
+fv_status fv_made_generate(fv_made_sink *sink, fv_draw_fn draw);
 
 /* ---- training without files ----------------------------------------------------------------- */
 
@@ -27,6 +32,7 @@ void fv_draw_sentence(const fv_made_config *cfg, uint64_t number, fv_drawn *out)
 typedef struct fv_generated_set {
     const char *name;
     bool has_labels;
+    int64_t length; /* of fv_made_config */
     /* Example `number` of the training or of the held-out part: a function of its arguments. */
     void (*example)(const struct fv_generated_set *set, uint64_t seed, uint64_t number,
                     bool held_out, fv_drawn *out);

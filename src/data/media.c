@@ -101,7 +101,7 @@ fv_status fv_media_get(fv_media *set, fv_media_part part, int64_t number, const 
                  set->ctx, FV_ERR_ARGUMENT, "media set %s: there is no example %lld of %lld",
                  set->kind->name, (long long)number,
                  (unsigned)part < FV_MEDIA_PARTS ? (long long)set->facts.count[part] : 0);
-    *out = (fv_media_example){.length = 1, .label = -1};
+    *out = (fv_media_example){.length = 1, .label = -1, .picture = number};
     return set->kind->get(set->self, part, number, draw, out);
 }
 

@@ -51,6 +51,9 @@ typedef struct fv_media_facts {
     const char *const *labels; /* names of classes */
     int64_t label_count;       /* 0: there are none */
     bool has_text;             /* examples have a text to predict */
+    bool has_questions;        /* examples ask something, and labels are the answers */
+    const char *const *groups; /* names of kinds of questions, each a metric of its own */
+    int group_count;           /* 0: there are none */
 } fv_media_facts;
 
 /* Where a word of the text is seen: in pixels from the left upper corner, or in frames with
@@ -69,6 +72,8 @@ typedef struct fv_media_example {
     int64_t label; /* -1: none */
     char text[FV_MEDIA_TEXT];
     char question[FV_MEDIA_TEXT]; /* "" where nothing is asked */
+    int group;                    /* of the set's groups */
+    int64_t picture; /* equal for questions about one picture, which follow each other */
     int places;
     fv_media_place place[FV_MEDIA_PLACES];
 } fv_media_example;
@@ -87,7 +92,7 @@ typedef struct fv_media_kind {
      * closed even on failure. */
     fv_status (*open)(fv_ctx *ctx, const fv_media_config *cfg, fv_media_facts *facts, void **self);
     /* draw NULL: as it is, for evaluation. part and number are in range; *out is zero but for
-     * length 1 and label -1. */
+     * length 1, label -1 and the picture, which is `number`. */
     fv_status (*get)(void *self, fv_media_part part, int64_t number, const fv_media_draw *draw,
                      fv_media_example *out);
     void (*close)(void *self);

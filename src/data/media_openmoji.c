@@ -1,9 +1,9 @@
 /*
- * OpenMoji: pictures of emoji with their names ("grinning face with big eyes") as texts. The folder
- * has, as they are or compressed with xz,
- *     color72-images-idx4-ubyte   bytes [pictures, 72, 72, 4]: red, green, blue, opacity
- *     openmoji.tsv                a header line; columns `index` (of the picture), `hexcode`,
- *                                 `annotation` (the name) and `skintone`
+ * OpenMoji: pictures of emoji with their names ("grinning face with big eyes") as texts; the
+ * variant "groups" has their groups ("animals-nature") as classes, too. The folder has, as they are
+ * or compressed with xz, color72-images-idx4-ubyte   bytes [pictures, 72, 72, 4]: red, green, blue,
+ * opacity openmoji.tsv                a header line; columns `index` (of the picture), `hexcode`,
+ *                                 `annotation` (the name), `skintone` and, for groups, `group`
  * Pictures lie on white and are halved (size 36) unless the size says 72. Variants of a skin tone
  * are left out. The part of an emoji depends on its name alone: let h be the first eight bytes of
  * SHA-256(name) as a big-endian number. Then h mod 20 is 0 for `valid`, 1 or 2 for `test`, and more
@@ -19,10 +19,11 @@
 #include "io/file.h"
 
 enum { STORED = 72, SIDE = 36, BYTES = 4, CHANNELS = 3, SHARES = 20, VALID_SHARES = 1 };
-enum { TEST_SHARES = 3, MOST = 100000 };
+enum { TEST_SHARES = 3, MOST = 100000, GROUPS = 64, GROUP_NAME = 48 };
+enum { NAMES_VARIANT, GROUPS_VARIANT };
 
 typedef struct emoji {
-    int64_t picture;
+    int64_t picture, group; /* group: -1 unless the variant has them */
     char name[FV_MEDIA_TEXT];
 } emoji;
 
@@ -34,6 +35,10 @@ typedef struct emoji_set {
     emoji *list;
     int64_t count;
     size_t list_room;
+    int variant;
+    char group[GROUPS][GROUP_NAME]; /* in the order of the file */
+    const char *group_names[GROUPS];
+    int64_t groups;
     int64_t *which[FV_MEDIA_PARTS], counts[FV_MEDIA_PARTS];
     fv_augment augment;
     int64_t shape[3];
@@ -81,7 +86,7 @@ static fv_status read_pixels(emoji_set *s, const char *folder)
 }
 
 typedef struct columns {
-    int picture, name, tone;
+    int picture, name, tone, group;
 } columns;
 
 static int column_of(const fv_table_info *info, const char *name)
@@ -89,6 +94,24 @@ static int column_of(const fv_table_info *info, const char *name)
     for (int i = 0; i < info->column_count; i++)
         if (strcmp(info->column_names[i], name) == 0) return i;
     return -1;
+}
+
+/* The number of a group, a new one where it is the first of that name. */
+static fv_status find_group(emoji_set *s, const char *path, uint64_t line, fv_string name,
+                            int64_t *out)
+{
+    for (int64_t i = 0; i < s->groups; i++)
+        if (strlen(s->group[i]) == name.bytes && memcmp(s->group[i], name.text, name.bytes) == 0) {
+            *out = i;
+            return FV_OK;
+        }
+    FV_RETURN_IF(name.bytes < 1 || name.bytes >= GROUP_NAME || s->groups == GROUPS, s->ctx,
+                 FV_ERR_FORMAT, "%.200s:%llu: expected one of at most %d groups of emoji", path,
+                 (unsigned long long)line, GROUPS);
+    memcpy(s->group[s->groups], name.text, name.bytes);
+    s->group_names[s->groups] = s->group[s->groups];
+    *out = s->groups++;
+    return FV_OK;
 }
 
 static fv_status add_row(emoji_set *s, const char *path, const columns *c, const fv_table_row *row)
@@ -108,7 +131,9 @@ static fv_status add_row(emoji_set *s, const char *path, const columns *c, const
         fv_mem_grow(&ctx->mem, s->list, &s->list_room, (size_t)s->count + 1, sizeof *list);
     FV_RETURN_IF(!list, ctx, FV_ERR_MEMORY, "no memory for %lld names", (long long)s->count);
     s->list = list;
-    list[s->count] = (emoji){.picture = picture};
+    list[s->count] = (emoji){.picture = picture, .group = -1};
+    if (s->variant == GROUPS_VARIANT)
+        FV_TRY(find_group(s, path, row->line, row->fields[c->group], &list[s->count].group));
     memcpy(list[s->count++].name, name.text, name.bytes);
     return FV_OK;
 }
@@ -117,9 +142,11 @@ static fv_status read_rows(emoji_set *s, const char *path, fv_table *table)
 {
     const fv_table_info *info = fv_table_get_info(table);
     const columns c = {column_of(info, "index"), column_of(info, "annotation"),
-                       column_of(info, "skintone")};
+                       column_of(info, "skintone"), column_of(info, "group")};
     FV_RETURN_IF(c.picture < 0 || c.name < 0 || c.tone < 0, s->ctx, FV_ERR_FORMAT,
                  "%.200s: expected the columns index, annotation and skintone", path);
+    FV_RETURN_IF(s->variant == GROUPS_VARIANT && c.group < 0, s->ctx, FV_ERR_FORMAT,
+                 "%.200s: expected the column group", path);
     for (;;) {
         fv_table_row row;
         FV_TRY(fv_table_next(table, &row));
@@ -193,7 +220,10 @@ static fv_status open_set(fv_ctx *ctx, const fv_media_config *cfg, fv_media_fact
     emoji_set *s = fv_mem_zalloc(&ctx->mem, sizeof *s);
     FV_RETURN_IF(!s, ctx, FV_ERR_MEMORY, "no memory for media set openmoji");
     *self = s;
-    *s = (emoji_set){.ctx = ctx, .augment = cfg->augment, .shape = {CHANNELS, side, side}};
+    *s = (emoji_set){.ctx = ctx,
+                     .augment = cfg->augment,
+                     .shape = {CHANNELS, side, side},
+                     .variant = fv_media_variant(cfg, fv_media_kind_find(cfg->name)->variants)};
     s->value_bytes = (size_t)(CHANNELS * side * side) * sizeof *s->values;
     s->values = fv_mem_alloc(&ctx->mem, s->value_bytes);
     FV_RETURN_IF(!s->values, ctx, FV_ERR_MEMORY, "no memory for a picture");
@@ -204,6 +234,8 @@ static fv_status open_set(fv_ctx *ctx, const fv_media_config *cfg, fv_media_fact
                               .rank = 3,
                               .shape = {CHANNELS, side, side},
                               .longest = 1,
+                              .labels = s->group_names,
+                              .label_count = s->groups,
                               .has_text = true};
     return fv_media_set_counts(ctx, cfg, s->counts, facts);
 }
@@ -237,13 +269,15 @@ static fv_status get(void *self, fv_media_part part, int64_t number, const fv_me
     paint(s, e);
     FV_TRY(fv_media_augment(s->ctx, &s->augment, draw, s->shape, s->values));
     out->values = s->values;
+    out->label = e->group;
     memcpy(out->text, e->name, sizeof out->text);
     return FV_OK;
 }
 
 const fv_media_kind fv_media_openmoji = {
     .name = "openmoji",
-    .summary = "pictures of emoji with their names, from the files of OpenMoji",
+    .summary = "pictures of emoji with their names or groups, from the files of OpenMoji",
+    .variants = "names|groups",
     .open = open_set,
     .get = get,
     .close = close_set,
