@@ -155,6 +155,34 @@ FV_API FV_MUST_USE fv_status fv_answer_questions(fv_answerer *answerer, int64_t 
                                                  const fv_question *questions, int64_t best,
                                                  const fv_answers **out);
 
+/* ---- questions about pictures ------------------------------------------------------------- */
+
+enum { FV_QUESTION_WORDS = 64, FV_QUESTION_WORD_BYTES = 48 };
+
+/* A question as a model that answers questions about pictures reads it. */
+typedef struct fv_question_words {
+    int64_t count;
+    int64_t id[FV_QUESTION_WORDS];
+    bool is_known[FV_QUESTION_WORDS];                     /* false: id is that of <unk> */
+    char word[FV_QUESTION_WORDS][FV_QUESTION_WORD_BYTES]; /* longer ones are cut */
+} fv_question_words;
+
+/*
+ * The words of a question, in lower case and without the marks between them:
+ *
+ *     fv_question_words words;
+ *     s = fv_question_read(model, "What color is the circle?", &words);    // what color is ...
+ *     const void *row = words.id;
+ *     fv_batch_add(&batch, (fv_field){.name = "question", .dtype = FV_I64, .row = &row,
+ *                                     .length = &words.count});
+ *     fv_tensor *logits = fv_model_classify(model, &batch, NULL);
+ *
+ * Fails: STATE (the model has no tokenizer), FORMAT (not UTF-8), ARGUMENT (no word), LIMIT (more
+ * than FV_QUESTION_WORDS), MEMORY.
+ */
+FV_API FV_MUST_USE fv_status fv_question_read(fv_model *model, const char *text,
+                                              fv_question_words *out);
+
 /* ---- masked words ------------------------------------------------------------------------- */
 
 typedef struct fv_filler fv_filler;

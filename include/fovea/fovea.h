@@ -22,7 +22,11 @@
 #include "fovea/model.h"
 #include "fovea/ops.h"
 #include "fovea/optim.h"
+#include "fovea/play.h"
+#include "fovea/points.h"
+#include "fovea/read.h"
 #include "fovea/recipe.h"
+#include "fovea/recommend.h"
 #include "fovea/recurrent.h"
 #include "fovea/search.h"
 #include "fovea/seq2seq.h"
@@ -34,5 +38,7 @@
 #include "fovea/transformer.h"
 #include "fovea/translate.h"
 #include "fovea/unicode.h"
+#include "fovea/walk.h"
+#include "fovea/words.h"
 
 #endif

@@ -8,7 +8,7 @@
  *     fv_model_close(&model);
  *
  * A model kind is a constant table of functions: how to make a model from a recipe, its loss, and
- * what it can do. The library's own kinds are in src/models/kinds.c; a program registers its own:
+ * what it can do. The library's own kinds are in src/models/kinds.def; a program registers its own:
  *
  *     s = fv_register_model(ctx, &my_kind);                 // model.kind = "mine" in recipes
  *
@@ -45,8 +45,11 @@ typedef enum fv_ability {
     FV_CAN_POINT,    /* choose among the inputs, by a stepper whose choices are the inputs */
     FV_CAN_ACT,      /* values or logits of actions */
     FV_CAN_DRAW,     /* make samples */
-    FV_CAN_ANSWER,   /* find the answer to a question in a text */
+    FV_CAN_ANSWER,   /* find the answer to a question in a text; choose one for a picture */
     FV_CAN_DESCRIBE, /* write the text of a picture or a recording, by `make_stepper` */
+    FV_CAN_PREDICT,  /* outputs for the steps of a sequence of vectors */
+    FV_CAN_RELATE,   /* find the nearest words, by fovea/words.h */
+    FV_CAN_RATE,     /* how much a viewer likes something */
     FV_ABILITY_COUNT
 } fv_ability;
 
@@ -131,7 +134,9 @@ typedef struct fv_model_kind {
     /* One vector per row, [rows, width]; rule NULL: the kind's own. */
     fv_tensor *(*embed)(fv_ctx *ctx, void *self, const fv_batch *inputs,
                         const fv_embedding_rule *rule);
-    /* Values or logits of actions, [rows, actions]. */
+    /* Values or logits of actions, [rows, actions]; of rows that are sequences of observations
+     * (a field with lengths), [rows, longest, actions], which means nothing past a row's end. The
+     * action before an observation is the i64 field "last_action", -1: none. */
     fv_tensor *(*act)(fv_ctx *ctx, void *self, const fv_batch *inputs, const fv_pass *pass);
     /* Samples [rows, ...]; conditions may be NULL. */
     fv_tensor *(*draw)(fv_ctx *ctx, void *self, int64_t rows, const fv_batch *conditions);
@@ -165,6 +170,16 @@ typedef struct fv_model_kind {
      * original; the model can no longer be trained. */
     fv_status (*pack)(void *self, fv_weight_form form);
     const fv_generation_defaults *(*generation)(const void *self); /* generation_config.json */
+
+    /* Logits of the answers to "inputs", sequences of vectors: [answers of all rows, outputs], row
+     * after row. A row has as many answers as its entry of "targets", at its last steps; without
+     * that field one for every step. */
+    fv_tensor *(*predict)(fv_ctx *ctx, void *self, const fv_batch *inputs, const fv_pass *pass);
+    /* The same as `act` for a model with memory, so that an episode can be played step by step:
+     * *state, unless NULL, becomes what it remembers after each row's last observation, f32 [rows,
+     * width]; given back as the field "state" it is the memory before the first one. */
+    fv_tensor *(*act_with_state)(fv_ctx *ctx, void *self, const fv_batch *inputs,
+                                 const fv_pass *pass, fv_tensor **state);
 } fv_model_kind;
 
 /* Adds a kind to a context. The table is copied; what it points to must outlive the context. Fails:

@@ -28,8 +28,9 @@ static fv_status prepare(fv_generator *g, const char *folder, fv_weight_form for
     fv_ctx *ctx = g->ctx;
     g->transformer = fv_model_transformer(g->model);
     FV_RETURN_IF(!g->transformer || fv_transformer_settings(g->transformer)->decoder_layers == 0,
-                 ctx, FV_ERR_UNSUPPORTED, "%.200s: a %s model does not generate", folder,
-                 fv_model_type(g->model));
+                 ctx, FV_ERR_UNSUPPORTED,
+                 "%.200s: a %s model does not generate here, expected a Transformer with a decoder",
+                 folder, fv_model_type(g->model));
     FV_TRY(load_words(g, folder));
     FV_TRY(fv_cache_create(g->transformer, &g->cache));
     return fv_transformer_pack(g->transformer, form);

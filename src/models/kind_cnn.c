@@ -112,9 +112,9 @@ static fv_tensor *attend(fv_ctx *ctx, const cnn *m, fv_tensor *x, const fv_pass 
     return y;
 }
 
-static fv_tensor *classify(fv_ctx *ctx, void *self, const fv_batch *inputs, const fv_pass *pass)
+/* The mean of the last grid, [rows, channels]. */
+static fv_tensor *features(fv_ctx *ctx, cnn *m, const fv_batch *inputs, const fv_pass *pass)
 {
-    cnn *m = self;
     const bool training = pass && pass->training;
     fv_tensor *x = fv_picture_input_tensor(ctx, &m->in, inputs);
     for (int stage = 0; stage < m->stages; stage++) {
@@ -126,9 +126,23 @@ static fv_tensor *classify(fv_ctx *ctx, void *self, const fv_batch *inputs, cons
         }
         if (stage + 1 == m->attend) x = attend(ctx, m, x, pass);
     }
-    x = fv_mean(ctx, x, 2, (int[]){2, 3}, false);
-    if (training && m->dropout > 0) x = fv_dropout(ctx, x, m->dropout);
+    return fv_mean(ctx, x, 2, (int[]){2, 3}, false);
+}
+
+static fv_tensor *classify(fv_ctx *ctx, void *self, const fv_batch *inputs, const fv_pass *pass)
+{
+    cnn *m = self;
+    fv_tensor *x = features(ctx, m, inputs, pass);
+    if (pass && pass->training && m->dropout > 0) x = fv_dropout(ctx, x, m->dropout);
     return fv_dense_run(ctx, &m->classes, x);
+}
+
+/* What the classifier reads; there is no other rule. */
+static fv_tensor *embed(fv_ctx *ctx, void *self, const fv_batch *inputs,
+                        const fv_embedding_rule *rule)
+{
+    (void)rule;
+    return features(ctx, self, inputs, NULL);
 }
 
 static fv_tensor *loss(fv_ctx *ctx, void *self, const fv_batch *batch, const fv_pass *pass)
@@ -163,12 +177,13 @@ const fv_model_kind fv_kind_cnn = {
     .name = "cnn",
     .types = "fovea-cnn",
     .summary = "convolutions with self-attention over the grid, for classes of pictures",
-    .abilities = 1u << FV_CAN_CLASSIFY,
+    .abilities = 1u << FV_CAN_CLASSIFY | 1u << FV_CAN_EMBED,
     .keys = cnn_keys,
     .create = create,
     .destroy = destroy,
     .loss = loss,
     .classify = classify,
+    .embed = embed,
     .attention_sites = sites,
     .step_done = step_done,
 };

@@ -4,9 +4,9 @@
 
 #include "models/model.h"
 
-/* A new kind is one file and one line here. */
 static const fv_model_kind *const kinds[] = {
-    &fv_kind_seq2seq, &fv_kind_transformer, &fv_kind_cnn, &fv_kind_vit, &fv_kind_kwt,
+#define FV_KIND(name) &fv_kind_##name,
+#include "models/kinds.def"
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -21,7 +21,10 @@ const char *fv_ability_name(fv_ability ability)
                                                         [FV_CAN_ACT] = "act",
                                                         [FV_CAN_DRAW] = "draw",
                                                         [FV_CAN_ANSWER] = "answer",
-                                                        [FV_CAN_DESCRIBE] = "describe"};
+                                                        [FV_CAN_DESCRIBE] = "describe",
+                                                        [FV_CAN_PREDICT] = "predict",
+                                                        [FV_CAN_RELATE] = "relate",
+                                                        [FV_CAN_RATE] = "rate"};
     return (unsigned)ability < FV_ABILITY_COUNT ? names[ability] : "";
 }
 

@@ -137,8 +137,8 @@ static fv_status find_kind(fv_ctx *ctx, const char *config, const char *type,
     /* No name is suggested: config.json would then describe another model than the weights are. */
     char names[FV_MESSAGE_BYTES];
     return fv_fail(ctx, FV_ERR_FORMAT,
-                   "%.100s: model_type '%.40s' is not supported by this version; supported: "
-                   "%s, and kinds that a program has registered",
+                   "%.100s: model_type '%.40s' is not supported by this version; supported: kinds "
+                   "that a program has registered, %s",
                    config, type, fv_model_types(ctx, names, sizeof names));
 }
 

@@ -1,7 +1,7 @@
 /*
  * Internals of fovea/model.h.
  *
- *     kinds.c             the table of kinds
+ *     kinds.def, kinds.c  the table of kinds
  *     model.c             models in memory and in folders
  *     model_config.c      config.json of kinds that do not write their own
  *     model_tokenizers.c  tokenizers of source and target
@@ -31,8 +31,8 @@ struct fv_model {
 };
 
 /* The library's own kinds, one file each. */
-extern const fv_model_kind fv_kind_seq2seq, fv_kind_transformer, fv_kind_cnn, fv_kind_vit,
-    fv_kind_kwt;
+#define FV_KIND(name) extern const fv_model_kind fv_kind_##name;
+#include "models/kinds.def"
 
 /* The kind that opens a model_type of `bytes` bytes, or NULL. */
 const fv_model_kind *fv_model_kind_of_type(const fv_ctx *ctx, const char *type, size_t bytes);

@@ -11,6 +11,12 @@ fv_status fv_picture_input_read(fv_ctx *ctx, const char *kind, const fv_data_spe
     FV_RETURN_IF(spec->ability != FV_CAN_CLASSIFY, ctx, FV_ERR_ARGUMENT,
                  "model.kind is %s: such a model can classify pictures, not %s", kind,
                  fv_ability_name(spec->ability));
+    return fv_picture_input_sizes(ctx, kind, spec, out);
+}
+
+fv_status fv_picture_input_sizes(fv_ctx *ctx, const char *kind, const fv_data_spec *spec,
+                                 fv_picture_input *out)
+{
     const fv_picture_input in = {.channels = fv_data_spec_get(spec, "channels", 0),
                                  .height = fv_data_spec_get(spec, "height", 0),
                                  .width = fv_data_spec_get(spec, "width", 0),

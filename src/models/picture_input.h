@@ -15,6 +15,9 @@ typedef struct fv_picture_input {
  * (another ability, a size that is missing or too large, fewer than two classes). */
 fv_status fv_picture_input_read(fv_ctx *ctx, const char *kind, const fv_data_spec *spec,
                                 fv_picture_input *out);
+/* The same for any ability. */
+fv_status fv_picture_input_sizes(fv_ctx *ctx, const char *kind, const fv_data_spec *spec,
+                                 fv_picture_input *out);
 /* The field "pixels" [rows, channels, height, width], as 2 (x - level). Errors: ARGUMENT (no such
  * field), SHAPE. */
 fv_tensor *fv_picture_input_tensor(fv_ctx *ctx, const fv_picture_input *input,

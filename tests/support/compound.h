@@ -30,6 +30,6 @@ extern const fv_op_desc compound_absolute, compound_relative;
 extern const fv_op_desc compound_free_heads, compound_fused_heads, compound_cross_heads;
 extern const fv_op_desc compound_normed_heads;
 extern const fv_op_desc compound_block, compound_grid, compound_lookup;
-extern const fv_op_desc compound_sequence_nets;
+extern const fv_op_desc compound_sequence_nets, compound_guided;
 
 #endif

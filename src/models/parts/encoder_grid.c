@@ -22,11 +22,12 @@
 
 #include "base/checked_math.h"
 #include "fovea/image.h"
+#include "models/grid_places.h"
 #include "models/parts/cross_attention.h"
 #include "nn/weights.h"
 #include "ops/draw.h"
 
-enum { GROUPS = 8, COORDINATES = 2 };
+enum { GROUPS = 8 };
 
 typedef struct stage {
     fv_conv2d_layer conv;
@@ -114,7 +115,7 @@ static fv_status create_stage(fv_params *params, const fv_seq2seq_config *c, gri
     const int64_t stride = i < c->grid_halvings ? 2 : 1;
     const fv_conv2d_options options = {.stride = {stride, stride}, .padding = {1, 1}};
     int64_t in = i == 0 ? e->picture[0] : e->stage[i - 1].channels;
-    if (e->coordinates && i + 1 == e->stages) in += COORDINATES;
+    if (e->coordinates && i + 1 == e->stages) in += FV_GRID_PLACES;
     s->channels = channels_of(c, i);
     s->groups = s->channels % GROUPS ? 1 : GROUPS;
     snprintf(name, sizeof name, "encoder.stage.%d", i);
@@ -164,35 +165,12 @@ static void grid(const void *self, int64_t *rows, int64_t *cols)
 
 /* ---- encoding ------------------------------------------------------------------------------- */
 
-/* Two more channels for x [n, c, h, w]: where a cell is, from -1 to 1. */
-static fv_tensor *with_coordinates(fv_ctx *ctx, fv_tensor *x)
-{
-    const int64_t n = fv_tensor_size(x, 0), h = fv_tensor_size(x, 2), w = fv_tensor_size(x, 3);
-    const int64_t one[] = {1, COORDINATES, h, w}, all[] = {n, COORDINATES, h, w};
-    const size_t bytes = (size_t)(COORDINATES * h * w) * sizeof(float);
-    float *at = fv_mem_alloc(&ctx->mem, bytes);
-    if (!at) {
-        fv_poison(ctx, FV_ERR_MEMORY, "no memory for the places of %lld x %lld cells", (long long)h,
-                  (long long)w);
-        return ctx->invalid;
-    }
-    for (int64_t i = 0; i < h; i++)
-        for (int64_t j = 0; j < w; j++) {
-            at[i * w + j] = (float)((2 * (double)j + 1) / (double)w - 1);
-            at[(h + i) * w + j] = (float)((2 * (double)i + 1) / (double)h - 1);
-        }
-    fv_tensor *places = fv_from_host(ctx, FV_F32, 4, one, at);
-    fv_mem_free(&ctx->mem, at, bytes);
-    places = fv_contiguous(ctx, fv_broadcast(ctx, places, 4, all));
-    return fv_concat(ctx, 2, (fv_tensor *[]){x, places}, 1);
-}
-
 /* [n, channels, h, w] of the last stage. */
 static fv_tensor *run_stages(fv_ctx *ctx, const grid_encoder *e, fv_tensor *x)
 {
     for (int i = 0; i < e->stages && ctx->error == FV_OK; i++) {
         const stage *s = &e->stage[i];
-        if (e->coordinates && i + 1 == e->stages) x = with_coordinates(ctx, x);
+        if (e->coordinates && i + 1 == e->stages) x = fv_grid_add_places(ctx, x);
         x = fv_conv2d_run(ctx, &s->conv, x);
         x = fv_silu(ctx, fv_group_norm(ctx, x, s->groups, s->weight, s->bias, 1e-5));
     }
