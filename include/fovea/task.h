@@ -86,7 +86,7 @@ typedef struct fv_task_kind {
 
     /* Plans a phase of a step. NULL: one batch; the loss is divided by its number of rows. */
     fv_status (*begin)(void *self, fv_model *model, uint64_t step, int phase, fv_step_plan *plan);
-    /* Batch `part` of it, valid until the next call. May run the model. Never NULL. */
+    /* Batch `part` of it, valid until the next call. May run the model. NULL only with `update`. */
     fv_status (*batch)(void *self, fv_model *model, uint64_t step, int phase, int64_t part,
                        fv_batch *out);
     /* The loss of a batch, summed over what `tokens` counts; NULL: the model's own. */
@@ -114,6 +114,15 @@ typedef struct fv_task_kind {
      * neither. */
     fv_status (*get_state)(void *self, fv_params *state);
     fv_status (*set_state)(void *self, const fv_params *state);
+
+    /* For methods that are not a loss and an optimizer over all parameters, such as word2vec's
+     * sparse updates: makes the phase's update itself with the schedule's learning rate, after
+     * begin, in place of batch, loss and the optimizer. Returns the loss, summed over what the plan
+     * counts; one element. What it does is never cancelled and must depend on the step alone; keep
+     * it short. The recipe's optimizer keeps state that this does not need: `optimizer` may choose
+     * FV_OPTIM_SGD, which has none. */
+    fv_tensor *(*update)(fv_ctx *ctx, void *self, fv_model *model, uint64_t step, int phase,
+                         double lr);
 } fv_task_kind;
 
 /* Adds a task to a context. The table is copied; what it points to must outlive the context. Fails:

@@ -76,7 +76,7 @@ typedef struct fv_task {
     int phases; /* 0 means 1; at most FV_MAX_PHASES */
     /* Chooses the data of a phase. */
     fv_status (*begin)(void *user, uint64_t step, int phase, fv_step_plan *plan);
-    /* The loss of one part, summed over its tokens; one element, recorded. */
+    /* The loss of one part, summed over its tokens; one element, recorded. NULL with update. */
     fv_tensor *(*loss)(void *user, fv_ctx *ctx, int phase, int64_t part);
     /* After the phase's update: the only place where what get_state saves may change. On a device
      * that runs late the update may turn out later to have been skipped, or to have failed: then
@@ -97,6 +97,10 @@ typedef struct fv_task {
      * of one that was saved. */
     fv_status (*get_state)(void *user, fv_params *state);
     fv_status (*set_state)(void *user, const fv_params *state);
+    /* Makes the phase's update itself, with this learning rate, in place of gradients and an
+     * optimizer; `loss` may then be NULL. Returns the loss, summed over the plan's tokens; one
+     * element. The only place where it may change parameters. */
+    fv_tensor *(*update)(void *user, fv_ctx *ctx, uint64_t step, int phase, double lr);
 } fv_task;
 
 typedef enum fv_train_event_kind {

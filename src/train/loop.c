@@ -72,9 +72,10 @@ fv_status fv_trainer_create(fv_params *params, const fv_task *task, const fv_tra
     fv_train_config_init(cfg, sizeof *cfg);
     FV_RETURN_IF(!fv_config_copy(cfg, sizeof *cfg, given), ctx, FV_ERR_ARGUMENT,
                  "train: the config is not initialised");
-    FV_RETURN_IF(!task->begin || !task->loss || cfg->keep < 1 || cfg->keep >= FV_MAX_STATES, ctx,
-                 FV_ERR_ARGUMENT,
-                 "train: expected a task with begin and loss, and keep from 1 to %d",
+    FV_RETURN_IF(!task->begin || (!task->loss && !task->update) || cfg->keep < 1 ||
+                     cfg->keep >= FV_MAX_STATES,
+                 ctx, FV_ERR_ARGUMENT,
+                 "train: expected a task with begin and loss or update, and keep from 1 to %d",
                  FV_MAX_STATES - 1);
     FV_RETURN_IF(task->phases < 0 || task->phases > FV_MAX_PHASES, ctx, FV_ERR_ARGUMENT,
                  "train: a step has %d phases, expected at most %d", task->phases, FV_MAX_PHASES);

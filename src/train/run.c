@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/ctx.h"
+#include "data/games.h"
 #include "data/generated.h"
 #include "data/media.h"
 #include "fovea/autograd.h"
@@ -84,6 +85,11 @@ static fv_status set_choices(fv_recipe *recipe, const char *tasks, const char *m
     const fv_media_kind *kind;
     for (size_t i = 0; (kind = fv_media_kind_at(i)) != NULL; i++)
         add_name(media, kind->name);
+    char games[NAMES_BYTES] = "";
+    const fv_game_kind *game;
+    for (size_t i = 0; (game = fv_game_kind_at(i)) != NULL; i++)
+        add_name(games, game->name);
+    FV_TRY(fv_recipe_set_choices(recipe, "play.game", games));
     FV_TRY(fv_recipe_set_choices(recipe, "data.media", media));
     FV_TRY(fv_recipe_set_choices(recipe, "train.task", tasks));
     FV_TRY(fv_recipe_set_choices(recipe, "model.kind", models));
@@ -272,6 +278,12 @@ static fv_tensor *loss(void *user, fv_ctx *ctx, int phase, int64_t part)
     return kind->loss(ctx, fv_model_self(run->model), &batch, &run->pass);
 }
 
+static fv_tensor *update(void *user, fv_ctx *ctx, uint64_t step, int phase, double lr)
+{
+    fv_run *run = user;
+    return run->kind->update(ctx, run->task, run->model, step, phase, lr);
+}
+
 static fv_status end(void *user, uint64_t step, int phase)
 {
     fv_run *run = user;
@@ -349,7 +361,8 @@ static fv_task task_of(fv_run *run)
                      .get_position = get_position,
                      .set_position = set_position,
                      .get_state = k->get_state ? get_state : NULL,
-                     .set_state = k->set_state ? set_state : NULL};
+                     .set_state = k->set_state ? set_state : NULL,
+                     .update = k->update ? update : NULL};
 }
 
 /* ---- using ----------------------------------------------------------------------------------- */

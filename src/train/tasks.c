@@ -28,8 +28,10 @@ fv_status fv_register_task(fv_ctx *ctx, const fv_task_kind *kind)
 {
     fv_task_kind full;
     FV_TRY(fv_registry_fill(ctx, kind, &full, sizeof full));
-    FV_RETURN_IF(!fv_registry_is_name(full.name) || !full.open || !full.close || !full.batch, ctx,
-                 FV_ERR_ARGUMENT, "a task needs a name of one word, open, close and batch");
+    FV_RETURN_IF(!fv_registry_is_name(full.name) || !full.open || !full.close ||
+                     !(full.batch || (full.update && full.begin)),
+                 ctx, FV_ERR_ARGUMENT,
+                 "a task needs a name of one word, open, close and batch, or begin and update");
     FV_RETURN_IF(full.phases < 0 || full.phases > FV_MAX_PHASES, ctx, FV_ERR_ARGUMENT,
                  "task %.60s: %d phases; at most %d are supported", full.name, full.phases,
                  FV_MAX_PHASES);

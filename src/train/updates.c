@@ -73,6 +73,7 @@ static fv_status all_parts(fv_trainer *t, phase_run *run)
 {
     fv_grad_tree tree = {.params = t->params};
     FV_TRY(begin_phase(t, run));
+    if (t->task.update) return FV_OK;
     const int64_t parts = run->plan.parts;
     fv_status status = FV_OK;
     for (int64_t part = 0; part < parts && status == FV_OK; part++) {
@@ -98,6 +99,15 @@ static fv_status name_step(fv_trainer *t, uint64_t step, fv_status status)
     return status;
 }
 
+/* The update of a task that makes it itself: the step's loss comes with it. */
+static fv_status update_by_task(fv_trainer *t, const phase_run *run, double lr)
+{
+    fv_ctx_set_step(t->ctx, drawing_step(t, run), 0);
+    fv_step_block_add_loss(t->ctx, t->block[run->phase],
+                           t->task.update(t->task.user, t->ctx, run->step, run->phase, lr));
+    return t->ctx->error;
+}
+
 /* The phase's update, and what the task and the model move forward after it. */
 static fv_status update(fv_trainer *t, const phase_run *run)
 {
@@ -105,6 +115,7 @@ static fv_status update(fv_trainer *t, const phase_run *run)
     const double lr = fv_schedule_at(&t->schedule[phase], run->step);
     const volatile int *cancel = fv_trainer_begin_uncancelled(t->ctx);
     fv_status status = fv_optim_launch(t->optim[phase], lr, t->block[phase]);
+    if (status == FV_OK && t->task.update) status = update_by_task(t, run, lr);
     if (status == FV_OK) fv_params_zero_grad(t->params);
     if (status == FV_OK && t->task.end) status = t->task.end(t->task.user, run->step, phase);
     if (status == FV_OK) status = t->ctx->error;

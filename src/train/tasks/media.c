@@ -108,7 +108,7 @@ fv_batch fv_media_rows_batch(const fv_media_rows *r, int64_t first, int64_t coun
     return batch;
 }
 
-static void clear_rows(fv_media_rows *r) { r->count = 0, r->used = 0; }
+void fv_media_rows_clear(fv_media_rows *r) { r->count = 0, r->used = 0; }
 
 static void free_rows(fv_media_rows *r)
 {
@@ -241,7 +241,7 @@ fv_status fv_media_task_begin(void *self, fv_model *model, uint64_t step, int ph
     fv_media_task *t = self;
     (void)model;
     (void)phase;
-    clear_rows(&t->rows);
+    fv_media_rows_clear(&t->rows);
     for (int64_t part = 0; part < t->parts.count; part++) {
         fv_picked picked;
         FV_TRY(fv_batches_next(t->order, &picked));
@@ -305,7 +305,7 @@ fv_media_part fv_media_task_held_out(const fv_media_task *t, int64_t *count)
 
 fv_status fv_media_task_read(fv_media_task *t, fv_media_part part, int64_t first, int64_t count)
 {
-    clear_rows(&t->rows);
+    fv_media_rows_clear(&t->rows);
     for (int64_t i = first; i < first + count; i++) {
         fv_media_example e;
         FV_TRY(fv_media_get(t->set, part, i, NULL, &e));

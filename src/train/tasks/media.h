@@ -66,6 +66,7 @@ fv_media_part fv_media_task_held_out(const fv_media_task *task, int64_t *count);
 /* Reads `count` examples of a part from number `first` on into the rows, unchanged. */
 fv_status fv_media_task_read(fv_media_task *task, fv_media_part part, int64_t first, int64_t count);
 
+void fv_media_rows_clear(fv_media_rows *rows);
 /* Adds a copy of an example. Fails: MEMORY, LIMIT. */
 fv_status fv_media_rows_add(fv_media_rows *rows, const fv_media_example *e, int64_t number);
 /* Call once after the last one was added: rows move as they grow. */

@@ -24,6 +24,10 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
     if (status == FV_OK && spec->label_count < 2)
         status = fv_fail(cfg->ctx, FV_ERR_ARGUMENT, "data.media: %s has no classes to predict",
                          fv_recipe_text(cfg->recipe, "data.media"));
+    if (status == FV_OK && t->facts->has_questions)
+        status = fv_fail(cfg->ctx, FV_ERR_ARGUMENT,
+                         "data.media: %s has questions: expected train.task questions",
+                         fv_recipe_text(cfg->recipe, "data.media"));
     spec->ability = FV_CAN_CLASSIFY;
     if (status == FV_OK)
         *self = t;

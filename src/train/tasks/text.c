@@ -11,6 +11,8 @@ static const fv_key keys[] = {
     {"data.train_text2", FV_KEY_PATH, "", 0, 0, NULL, "more training text"},
     {"data.train_text3", FV_KEY_PATH, "", 0, 0, NULL, "more training text"},
     {"data.valid_text", FV_KEY_PATH, "", 0, 0, NULL, "validation text"},
+    {"data.test_text", FV_KEY_PATH, "", 0, 0, NULL,
+     "text that fovea eval reads in place of the validation text"},
     {"data.train_csv", FV_KEY_PATH, "", 0, 0, NULL,
      "classify, masked: training CSV with a header line"},
     {"data.valid_csv", FV_KEY_PATH, "", 0, 0, NULL, "classify, masked: validation CSV"},
@@ -158,7 +160,8 @@ static void size_batches(fv_text_task *run)
                   fv_recipe_choice(run->recipe, "data.documents") == FV_TEXT_STREAM;
     const int64_t asked = fv_recipe_int(run->recipe, "train.batch_examples"),
                   tokens = fv_recipe_int(run->recipe, "train.batch_tokens");
-    run->examples = asked > 0 ? asked : tokens > run->window ? tokens / run->window : 1;
+    const bool several = run->window > 0 && tokens > run->window;
+    run->examples = asked > 0 ? asked : several ? tokens / run->window : 1;
 }
 
 static fv_status prepare(void *self, fv_model *model)

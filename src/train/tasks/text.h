@@ -73,6 +73,7 @@ typedef struct fv_text_task {
     int64_t piece;    /* tokens of a piece, at most: a window without its marks */
     int64_t examples; /* windows of a batch, for a stream */
     bool stream, next_sentence;
+    bool letters_only; /* texts without punctuation, but for apostrophes within words */
     /* the current step: example i is tokens[i], of length[i] */
     const int64_t **tokens;
     int64_t *length, count;

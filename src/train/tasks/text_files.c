@@ -116,14 +116,24 @@ static fv_status each_made(fv_text_task *run, int part, fv_text_use use, void *u
     return status;
 }
 
-fv_status fv_text_each(fv_text_task *run, int part, fv_text_use use, void *user)
+/* The key of file i of a part: the test text takes the place of the validation text where the
+ * evaluation asks for it. NULL: there are no more. */
+static const char *file_key(const fv_text_task *run, int part, int i)
 {
-    static const char *const names[FV_TEXT_PARTS][3] = {
-        {"data.train_text", "data.train_text2", "data.train_text3"}, {"data.valid_text"}};
+    static const char *const train[] = {"data.train_text", "data.train_text2", "data.train_text3"};
+    if (part == FV_TEXT_TRAIN) return i < 3 ? train[i] : NULL;
+    const bool test = strcmp(fv_recipe_text(run->recipe, "eval.part"), "test") == 0 &&
+                      *fv_recipe_text(run->recipe, "data.test_text");
+    return i > 0 ? NULL : test ? "data.test_text" : "data.valid_text";
+}
+
+static fv_status each_text(fv_text_task *run, int part, fv_text_use use, void *user)
+{
     static const char *const tables[FV_TEXT_PARTS] = {"data.train_csv", "data.valid_csv"};
+    const char *key;
     if (run->made) return each_made(run, part, use, user);
-    for (int i = 0; run->goal != FV_TEXT_CLASSIFY && i < 3 && names[part][i]; i++) {
-        const char *path = fv_recipe_text(run->recipe, names[part][i]);
+    for (int i = 0; run->goal != FV_TEXT_CLASSIFY && (key = file_key(run, part, i)); i++) {
+        const char *path = fv_recipe_text(run->recipe, key);
         if (*path) FV_TRY(each_document(run, path, use, user));
     }
     const char *table = fv_recipe_text(run->recipe, tables[part]);
@@ -131,12 +141,52 @@ fv_status fv_text_each(fv_text_task *run, int part, fv_text_use use, void *user)
     return each_record(run, table, use, user);
 }
 
+/* Hands over texts without punctuation. */
+typedef struct letters {
+    fv_ctx *ctx;
+    char *text;
+    size_t room;
+    fv_text_use use;
+    void *user;
+} letters;
+
+static bool is_letter(const char *text, size_t bytes, size_t i)
+{
+    const unsigned char c = i < bytes ? (unsigned char)text[i] : ' ';
+    return c >= 0x80 || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+static fv_status use_letters(void *user, fv_string text, fv_string label)
+{
+    letters *l = user;
+    char *grown = fv_mem_grow(&l->ctx->mem, l->text, &l->room, text.bytes + 1, 1);
+    FV_RETURN_IF(!grown, l->ctx, FV_ERR_MEMORY, "no memory for %zu bytes of text", text.bytes);
+    l->text = grown;
+    for (size_t i = 0; i < text.bytes; i++) {
+        const bool within = text.text[i] == '\'' && i > 0 &&
+                            is_letter(text.text, text.bytes, i - 1) &&
+                            is_letter(text.text, text.bytes, i + 1);
+        l->text[i] = is_letter(text.text, text.bytes, i) || within ? text.text[i] : ' ';
+    }
+    l->text[text.bytes] = '\0';
+    return l->use(l->user, (fv_string){l->text, text.bytes}, label);
+}
+
+fv_status fv_text_each(fv_text_task *run, int part, fv_text_use use, void *user)
+{
+    letters l = {.ctx = run->ctx, .use = use, .user = user};
+    if (!run->letters_only) return each_text(run, part, use, user);
+    const fv_status status = each_text(run, part, use_letters, &l);
+    if (l.text) fv_mem_free(&run->ctx->mem, l.text, l.room);
+    return status;
+}
+
 bool fv_text_has(const fv_text_task *run, int part)
 {
-    static const char *const texts[FV_TEXT_PARTS] = {"data.train_text", "data.valid_text"};
     static const char *const tables[FV_TEXT_PARTS] = {"data.train_csv", "data.valid_csv"};
     if (run->made) return true;
-    return (run->goal != FV_TEXT_CLASSIFY && *fv_recipe_text(run->recipe, texts[part])) ||
+    return (run->goal != FV_TEXT_CLASSIFY &&
+            *fv_recipe_text(run->recipe, file_key(run, part, 0))) ||
            (run->goal != FV_TEXT_LANGUAGE && *fv_recipe_text(run->recipe, tables[part]));
 }
 
