@@ -195,6 +195,8 @@ typedef struct fv_look_panel {
     const float *weights;
     double mark[4]; /* frame around a query: left, top, right, bottom in pixels of the picture; all
                        0: none */
+    const float *pixels; /* a picture of its own, of the overlay's size, as in a film; NULL: the
+                            overlay's */
 } fv_look_panel;
 
 /*
@@ -233,6 +235,70 @@ FV_API FV_MUST_USE fv_status fv_look_overlay_draw(fv_ctx *ctx, const fv_look_ove
                                                   fv_look_format form,
                                                   const fv_look_options *options, fv_picture **out);
 
+/* ---- points of the plane ------------------------------------------------------------ */
+
+/*
+ * Points with lines between them, and beside them a map, such as the probabilities with which a
+ * model pointed at each of them.
+ *
+ *     static const double x[] = {0, 1, 0.5}, y[] = {0, 0.2, 0.9};
+ *     const int64_t lines[] = {0, 1, 1, 2, 2, 0};
+ *     fv_look_plane plane = {.count = 3, .x = x, .y = y, .lines = lines, .line_count = 3,
+ *                            .arrows = true, .title = "a tour"};
+ *     fv_picture *tour = NULL;
+ *     s = fv_look_plane_draw(ctx, &plane, FV_LOOK_FORMAT_SVG, NULL, &tour);
+ */
+typedef struct fv_look_plane {
+    int64_t count;          /* points, at most 4096 */
+    const double *x, *y;    /* finite; drawn with equal scales, y upward */
+    const int64_t *lines;   /* [line_count][2]: points that a line connects */
+    int64_t line_count;     /* at most 65536 */
+    bool arrows;            /* a line has a direction, marked near its end */
+    const char *title;      /* or NULL */
+    const fv_look_map *map; /* drawn on the right; NULL: none. Not in the text formats */
+} fv_look_plane;
+
+/* All formats. Points are labelled with their numbers from 0, as far as there is room. Of options,
+ * colours, low and high are used for the map, columns and shades in the text formats. */
+FV_API FV_MUST_USE fv_status fv_look_plane_draw(fv_ctx *ctx, const fv_look_plane *plane,
+                                                fv_look_format form, const fv_look_options *options,
+                                                fv_picture **out);
+
+/* ---- walks on a map --------------------------------------------------------------- */
+
+typedef struct fv_look_step {
+    int row, col, heading; /* before the action; heading: 0 up, 1 right, 2 down, 3 left */
+    const char *action;
+} fv_look_step;
+
+/* A path on a grid, and the words that the agent looked at in each step. */
+typedef struct fv_look_walk {
+    int64_t rows, cols; /* 1 to 64 each */
+    const char *const
+        *cell; /* [rows][cols]: NULL free, "#" a wall, else what is there, colour first
+                  ("red chair") */
+    int64_t step_count, word_count;
+    const fv_look_step *step;
+    const char *const *word;
+    const float *weights; /* [steps][words]; NULL: none are shown */
+    const char *title;    /* or NULL */
+} fv_look_walk;
+
+/*
+ * All formats. The text formats show the map, then a line for each step with its strongest words.
+ *
+ *     const char *const cells[4] = {NULL, "red chair", "#", NULL};
+ *     const fv_look_step steps[] = {{1, 1, 0, "forward"}, {0, 1, 0, "stop"}};
+ *     const fv_look_walk walk = {
+ *         .rows = 2, .cols = 2, .cell = cells, .step_count = 2, .step = steps};
+ *     fv_picture *p = NULL;
+ *     s = fv_look_walk_draw(ctx, &walk, FV_LOOK_FORMAT_SVG, NULL, &p);
+ *     if (s == FV_OK) s = fv_picture_save(p, "walk.svg");
+ */
+FV_API FV_MUST_USE fv_status fv_look_walk_draw(fv_ctx *ctx, const fv_look_walk *walk,
+                                               fv_look_format form, const fv_look_options *options,
+                                               fv_picture **out);
+
 /* ---- plots ------------------------------------------------------------------------ */
 
 typedef enum fv_axis_scale { FV_AXIS_LINEAR, FV_AXIS_LOG10, FV_AXIS_LOG2 } fv_axis_scale;
@@ -250,6 +316,7 @@ typedef struct fv_look_series {
     int64_t count;
     bool points_only; /* scatter plot: no line */
     bool dashed;
+    const char *const *labels; /* [count]: text beside each point; NULL: none */
 } fv_look_series;
 
 typedef struct fv_look_plot {

@@ -64,11 +64,13 @@ static void covered(int64_t i, int64_t cells, int64_t pixels, int64_t *first, in
 
 static double clamp_value(double value) { return value > 0 ? fmin(value, 1) : 0; /* NaN: 0 */ }
 
-static void mean_of(const fv_look_overlay *o, const int64_t y[2], const int64_t x[2], double out[3])
+static void mean_of(const fv_overlay_view *v, const int64_t y[2], const int64_t x[2], double out[3])
 {
+    const fv_look_overlay *o = v->overlay;
+    const float *pixels = v->panel->pixels ? v->panel->pixels : o->pixels;
     const double area = (double)((y[1] - y[0]) * (x[1] - x[0]));
     for (int64_t c = 0; c < 3; c++) {
-        const float *plane = o->pixels + (o->channels == 3 ? c : 0) * o->height * o->width;
+        const float *plane = pixels + (o->channels == 3 ? c : 0) * o->height * o->width;
         double sum = 0;
         for (int64_t i = y[0]; i < y[1]; i++)
             for (int64_t j = x[0]; j < x[1]; j++)
@@ -129,7 +131,7 @@ void fv_overlay_compose(const fv_overlay_view *view, int64_t rows, int64_t cols,
             const double x = ((double)j + 0.5) / (double)cols, y = ((double)i + 0.5) / (double)rows;
             covered(i, rows, o->height, &ys[0], &ys[1]);
             covered(j, cols, o->width, &xs[0], &xs[1]);
-            mean_of(o, ys, xs, pixel);
+            mean_of(view, ys, xs, pixel);
             put_pixel(view, pixel, light_at(view, x, y), rgb);
             for (int c = 0; c < 3 && is_marked(view, x, y); c++)
                 rgb[c] = (unsigned char)(FV_OVERLAY_MARK >> (16 - 8 * c));

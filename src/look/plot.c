@@ -156,6 +156,17 @@ static void draw_series(fv_canvas *c, const layout *l, int64_t s, fv_point *room
     }
 }
 
+static void draw_labels(fv_canvas *c, const layout *l, int64_t s)
+{
+    char label[FV_LABEL_BYTES];
+    const fv_look_series *series = &l->plot->series[s];
+    fv_point at;
+    for (int64_t i = 0; series->labels && i < series->count; i++)
+        if (point_of(l, series, i, &at))
+            fv_canvas_text(c, &(fv_text_style){.x = at.x + 5, .y = at.y, .size = TEXT},
+                           fv_display_label(series->labels[i], label));
+}
+
 static void draw_legend(fv_canvas *c, const layout *l)
 {
     char label[FV_LABEL_BYTES];
@@ -233,6 +244,8 @@ fv_status fv_look_plot_draw(fv_ctx *ctx, const fv_look_plot *plot, fv_look_forma
     draw_axes(&c, &l);
     for (int64_t s = 0; room && s < plot->series_count; s++)
         draw_series(&c, &l, s, room);
+    for (int64_t s = 0; room && s < plot->series_count; s++)
+        draw_labels(&c, &l, s);
     draw_legend(&c, &l);
     fv_mem_free(&ctx->mem, room, room_bytes);
     return fv_canvas_end(&c, out);
