@@ -40,7 +40,8 @@ static const cli_option options[] = {
      .type = CLI_PATH,
      .writes = true,
      .metavar = "FILE",
-     .help = "compare: draw a plot (.svg, .png or .html); seq2seq: a folder for model and batches"},
+     .help = "compare: draw a plot (.svg, .png or .html); seq2seq, pointer: a folder for models "
+             "and batches"},
     {.name = "model",
      .type = CLI_PATH,
      .metavar = "MODEL",
@@ -69,6 +70,8 @@ static const struct suite {
     {.name = "conv", .run = bench_conv},
     {.name = "compare", .run = bench_compare},
     {.name = "seq2seq", .run = bench_seq2seq, .any_device = true},
+    {.name = "ntm", .run = bench_ntm},
+    {.name = "pointer", .run = bench_pointer, .any_device = true},
     {.name = "tokenizer", .run = bench_tokenizer},
     {.name = "model", .run = bench_model, .any_device = true},
     {.name = "shared", .run = bench_shared},
@@ -120,7 +123,8 @@ static int run(const cli_call *call)
     if (absent) return absent;
     const struct suite *suite = suite_named(bench.suite);
     if (bench.device != FV_DEVICE_CPU && !suite->any_device) {
-        cli_error("bench: --device is for model and seq2seq: %s measures the CPU", suite->name);
+        cli_error("bench: --device is for model, seq2seq and pointer: %s measures the CPU",
+                  suite->name);
         return CLI_USAGE;
     }
     if (bench.quick) {
@@ -152,6 +156,8 @@ const cli_verb verb_bench = {
              "  conv       convolutions of images, forward and backward\n"
              "  compare    convolution, recurrence and attention by sequence length\n"
              "  seq2seq    training and greedy search of a translator, per target token\n"
+             "  ntm        training steps of a Neural Turing Machine, copying bits\n"
+             "  pointer    training of a pointer network and greedy tours, per choice\n"
              "  model      GPT-2 124M: a pass, single tokens, training, memory\n"
              "  tokenizer  encoding --text with --model, starting with an empty word cache\n"
              "  shared     work beside threads that spin on all CPUs, against none of them\n"
@@ -161,7 +167,8 @@ const cli_verb verb_bench = {
              "several tries, the line is marked noisy: another program was using the machine.",
     .words = {.metavar = "SUITE",
               .type = CLI_CHOICE,
-              .choices = "peak|gemm|attention|ops|conv|compare|seq2seq|model|tokenizer|shared",
+              .choices =
+                  "peak|gemm|attention|ops|conv|compare|seq2seq|ntm|pointer|model|tokenizer|shared",
               .min = 1,
               .max = 1,
               .help = "what to measure"},

@@ -76,7 +76,9 @@ int bench_ops(bench_run *run);
 int bench_conv(bench_run *run);
 int bench_compare(bench_run *run);
 int bench_seq2seq(bench_run *run);
+int bench_pointer(bench_run *run);
 int bench_model(bench_run *run);
+int bench_ntm(bench_run *run);
 int bench_tokenizer(bench_run *run);
 int bench_shared(bench_run *run);
 

@@ -174,6 +174,7 @@ static int make(const session *s)
     cfg.pairs = cli_int(s->call, "count");
     cfg.held_out = cli_int(s->call, "held-out");
     cfg.length = cli_int(s->call, "length");
+    cfg.shortest = cli_int(s->call, "shortest");
     cfg.seed = (uint64_t)cli_int(s->call, "seed");
     fv_made_report report;
     const fv_status status = fv_made_set_write(s->ctx, set, &cfg, folder, &report);
@@ -299,7 +300,14 @@ static const cli_option options[] = {
      .min = 1,
      .max = 1000,
      .metavar = "N",
-     .help = "maximum number of symbols of copy, reverse and sort"},
+     .help = "maximum number of symbols of copy, reverse and sort, or depth of trees"},
+    {.name = "shortest",
+     .type = CLI_INT,
+     .default_value = "1",
+     .min = 1,
+     .max = 1000,
+     .metavar = "N",
+     .help = "minimum number of symbols, or depth"},
     {.name = "seed",
      .type = CLI_INT,
      .default_value = "1",

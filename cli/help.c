@@ -72,10 +72,13 @@ static void print_folded(FILE *to, const char *text, int length, int column, int
         int part = WIDTH - column;
         while (part > 0 && text[part] != ' ')
             part--;
-        if (part == 0) break; /* one long word */
+        const bool blank = part > 0; /* else one long word, or a long list of choices */
+        for (int i = WIDTH - column; part == 0 && i > 0; i--)
+            if (text[i - 1] == '|') part = i;
+        if (part == 0) break;
         fprintf(to, "%.*s\n%*s", part, text, indent, "");
-        text += part + 1;
-        length -= part + 1;
+        text += part + blank;
+        length -= part + blank;
         column = indent;
     }
     fprintf(to, "%.*s\n", length, text);

@@ -2,10 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bits.h"
+#include "drawing.h"
+#include "example.h"
 #include "input.h"
 #include "look_model.h"
 #include "media.h"
 #include "output.h"
+#include "points.h"
 #include "run.h"
 
 const char *look_inside_option(const cli_call *call)
@@ -28,11 +32,31 @@ typedef struct texts {
     int64_t number; /* of the last text that was shown */
 } texts;
 
+typedef int (*viewer)(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *text,
+                      const char *path);
+
+/* Models that read neither files nor sentences. */
+static const viewer viewers[FV_ABILITY_COUNT] = {
+    [FV_CAN_PREDICT] = cli_look_bits,
+    [FV_CAN_ACT] = cli_look_play,
+    [FV_CAN_RATE] = cli_look_recommend,
+};
+
 /* Shows one text, or with NULL the tokens of --ids. */
 static int show(const texts *t, const char *text, const char *path)
 {
+    if (cli_model_reads(t->model) == CLI_FILE_POINTS && text)
+        return cli_look_points(t->call, t->ctx, t->model, text, path);
+    if (cli_has_examples(t->model)) {
+        const char *inside = look_inside_option(t->call);
+        if (!inside) return cli_look_example(t->call, t->ctx, t->model, text, path);
+        cli_error("look: --%s does not apply to a %s model", inside, fv_model_type(t->model));
+        return CLI_USAGE;
+    }
     if (cli_model_reads(t->model) != CLI_FILE_OTHER && text)
         return cli_look_media(t->call, t->ctx, t->model, text, path);
+    const viewer view = viewers[fv_model_spec(t->model)->ability];
+    if (view && text) return view(t->call, t->ctx, t->model, text, path);
     if (cli_flag(t->call, "json") || cli_given(t->call, "pixel") || cli_flag(t->call, "invert")) {
         cli_error("look: --json, --pixel and --invert are for models that read files");
         return CLI_USAGE;
@@ -41,6 +65,8 @@ static int show(const texts *t, const char *text, const char *path)
     if (fv_model_spec(t->model)->ability == FV_CAN_TRANSLATE &&
         !(fv_model_transformer(t->model) && inside))
         return cli_look_translator(t->call, t->ctx, t->model, text, path);
+    if (!fv_model_transformer(t->model) && text)
+        return cli_look_reading(t->call, t->ctx, t->model, text, path);
     return cli_look_model(t->call, t->ctx, t->model, text, path);
 }
 
@@ -92,8 +118,22 @@ static int take_texts(void *user, int64_t count, const fv_string *list)
 
 static int show_all(const cli_call *call, fv_ctx *ctx, fv_model *model)
 {
+    if (fv_model_spec(model)->ability == FV_CAN_RELATE) return cli_look_plane(call, ctx, model);
     texts t = {.call = call, .ctx = ctx, .model = model};
-    if (cli_given(call, "ids")) return show(&t, NULL, cli_text(call, "output"));
+    if (!cli_check_ask(call, model) || !cli_example_applies(call, "look", model)) return CLI_USAGE;
+    if (fv_model_spec(model)->ability == FV_CAN_DRAW)
+        return cli_look_drawing(call, ctx, model, cli_text(call, "output"));
+    if (cli_given(call, "class")) {
+        cli_error("look: --class is for models that draw");
+        return CLI_USAGE;
+    }
+    const bool has_text =
+        call->word_count > 1 || cli_given(call, "prompt") || cli_given(call, "file");
+    if (cli_given(call, "ids") || (cli_given(call, "example") && !has_text))
+        return show(&t, NULL, cli_text(call, "output"));
+    if (cli_plays_first(call, model)) return show(&t, "0", cli_text(call, "output"));
+    if (cli_model_reads(model) == CLI_FILE_POINTS && call->word_count == 1)
+        return show(&t, cli_text(call, "file"), cli_text(call, "output"));
     int code = cli_for_each_batch(call, ctx, 1, take_texts, &t);
     if (!code && t.held) code = show_held(&t, t.number > 0);
     free(t.held);
@@ -161,9 +201,10 @@ static const cli_option options[] = {
     {.name = "at",
      .type = CLI_CHOICE,
      .default_value = "auto",
-     .choices = "auto|encoder|decoder|cross",
+     .choices = "auto|encoder|decoder|cross|memory",
      .metavar = "SIDE",
-     .help = "Transformers: which attention; auto is cross if the model has it"},
+     .help = "Transformers: which attention; auto is cross if the model has it. A Neural Turing "
+             "Machine: memory shows what it holds in place of its heads"},
     {.name = "layer",
      .letter = 'l',
      .type = CLI_INT,
@@ -229,8 +270,12 @@ static const cli_option options[] = {
              "the most attention"},
     {.name = "json",
      .type = CLI_FLAG,
-     .help = "pictures and recordings: print the weights as one JSON object"},
+     .help = "not of texts: print the weights as one JSON object"},
     CLI_INVERT,
+    CLI_ASK,
+    CLI_CLASS,
+    CLI_SEED,
+    CLI_EXAMPLE,
     CLI_IDS,
     CLI_WEIGHTS,
     CLI_THREADS,
@@ -253,9 +298,29 @@ const cli_verb verb_look = {
         "writes map-1.svg, map-2.svg and so on.\n\n"
         "A model that was trained on pictures takes files, PNG or JPEG: the picture with its "
         "class, then the attention of one pixel in each layer, with --layer in each head. A model "
-        "that writes captions shows the picture once for each word, with its attention.\n\n"
+        "that writes captions shows the picture once for each word, with its attention; one that "
+        "answers questions, --ask, once for each word of the question and each map of "
+        "attention.\n\n"
+        "A model that draws takes no file: it shows a picture of its own, of --class and --seed, "
+        "with the attention of one pixel in the generator and in the discriminator.\n\n"
+        "A model of word vectors draws words in the plane of their first two principal components: "
+        "the words given, or the 100 most frequent ones.\n\n"
         "One that was trained on recordings takes WAV or FLAC: a row of attention for each "
-        "character or word of the output, or for each layer, above the spectrogram.",
+        "character or word of the output, or for each layer, above the spectrogram.\n\n"
+        "For a model of bit sequences a text is \"length 12\", a generated sequence, or for "
+        "copying "
+        "\"10110011 01010101\": the weights of each head over the slots of its memory, its gate, "
+        "shift and sharpness, from step to step; npz and --json have the numbers.\n\n"
+        "An agent plays an episode that training has not seen, whose number is the text; each "
+        "picture that it saw has the attention of its move, with --head that of one head.\n\n"
+        "One that was trained on points takes files of points, one per line, or standard input: "
+        "the tour, hull or triangulation on the plane, and the probability of each input at each "
+        "step.\n\n"
+        "Of a reader of stories, a map shows the hops over the sentences, with supporting "
+        "sentences "
+        "marked; of a walker, the path on the map and the words that it looked at in each step. "
+        "--example N takes a generated story or map. Of a recommender, whose text is the number of "
+        "a viewer, the ratings that each proposal looked at.",
     .words = CLI_MODEL_AND_TEXTS,
     .options = options,
     .option_count = CLI_COUNT(options),

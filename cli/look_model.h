@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "model.h"
+#include "output.h"
 
 /* ---- tokens -------------------------------------------------------------------------------- */
 
@@ -153,6 +154,11 @@ bool look_picture_options(const cli_call *call, fv_look_options *out);
 const char *look_title(const cli_call *call, const char *title);
 /* Saves a picture unless `status` is a failure, and frees it. */
 fv_status look_save_picture(fv_status status, fv_picture *picture, const char *path);
+/* An overlay as a file, or on the terminal where path is NULL. */
+fv_status look_show_overlay(fv_ctx *ctx, const char *path, const fv_look_overlay *overlay,
+                            const fv_look_options *how);
+/* {"name": caption, "weights": [[..], ..]} */
+void look_json_panel(cli_json *j, const fv_look_panel *panel);
 /* Draws a map to a file, or with path NULL on the terminal. */
 fv_status look_draw_map(fv_ctx *ctx, const fv_look_map *map, const fv_look_options *how,
                         const char *path);
@@ -165,7 +171,20 @@ const char *look_inside_option(const cli_call *call);
 int cli_look_model(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *text,
                    const char *path);
 /* The same for a translator and its alignment. */
+int cli_look_plane(const cli_call *call, fv_ctx *ctx, fv_model *model);
 int cli_look_translator(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *text,
                         const char *path);
+/* The same for a recurrent model that attends over what it has read. */
+int cli_look_reading(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *text,
+                     const char *path);
+
+/* Whether the call names no episode of a model that plays a game: then it is the first one. */
+bool cli_plays_first(const cli_call *call, const fv_model *model);
+/* The whole verb for an agent and the number of an episode. */
+int cli_look_play(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *number,
+                  const char *path);
+/* The whole verb for a recommender and the number of a viewer. */
+int cli_look_recommend(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *number,
+                       const char *path);
 
 #endif

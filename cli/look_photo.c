@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "drawing.h"
 #include "fovea/autograd.h"
 #include "fovea/ops.h"
-#include "heatmap.h"
 #include "input.h"
 #include "look_model.h"
 #include "media.h"
@@ -23,7 +23,9 @@ typedef struct photo_look {
     fv_model *model;
     const char *file, *path;
     cli_photo photo;
+    const fv_batch *batch; /* that the model runs over */
     cli_class best;
+    bool is_drawn; /* by the model itself; `best` has the class that was asked for */
     fv_site sites[MAX_SITES];
     int site_count, first_site, end_site; /* those that are shown */
     int64_t head;                         /* -1: all */
@@ -141,6 +143,8 @@ static fv_status take_rows(photo_look *w, const fv_site *site, const fv_attentio
     for (int64_t i = 0; status == FV_OK && i < maps && w->panel_count <= MAX_SHOWN; i++) {
         if (by_head && maps > 1)
             cli_format(caption, sizeof caption, "head %lld", (long long)i);
+        else if (w->is_drawn) /* "generator.0.self" */
+            cli_format(caption, sizeof caption, "%.*s", (int)strcspn(site->name, "."), site->name);
         else if (w->site_count > 1)
             cli_format(caption, sizeof caption, "layer %d", (int)(site - w->sites));
         else
@@ -177,7 +181,7 @@ static fv_status capture(photo_look *w, bool finding)
     fv_scope_begin(w->ctx);
     fv_no_grad_begin(w->ctx);
     const fv_status status =
-        fv_model_capture_attention(w->model, &w->photo.batch, &(fv_pass){.capture = &how});
+        fv_model_capture_attention(w->model, w->batch, &(fv_pass){.capture = &how});
     fv_no_grad_end(w->ctx);
     fv_scope_end(w->ctx);
     return status;
@@ -202,21 +206,6 @@ static void mark_query(photo_look *w)
     }
 }
 
-static void json_panel(cli_json *j, const fv_look_panel *p)
-{
-    cli_json_open(j, NULL, '{');
-    cli_json_text(j, "name", p->caption);
-    cli_json_open(j, "weights", '[');
-    for (int64_t i = 0; i < p->rows; i++) {
-        cli_json_open(j, NULL, '[');
-        for (int64_t k = 0; k < p->cols; k++)
-            cli_json_exact(j, NULL, (double)p->weights[i * p->cols + k]);
-        cli_json_close(j, ']');
-    }
-    cli_json_close(j, ']');
-    cli_json_close(j, '}');
-}
-
 static void print_json(const photo_look *w)
 {
     const fv_site *site = &w->sites[w->first_site];
@@ -225,7 +214,7 @@ static void print_json(const photo_look *w)
     cli_json_open(&j, NULL, '{');
     cli_json_text(&j, "file", w->file);
     cli_json_text(&j, "label", w->best.label);
-    cli_json_real(&j, "p", w->best.p);
+    if (!w->is_drawn) cli_json_real(&j, "p", w->best.p);
     cli_json_int(&j, "rows", site->rows);
     cli_json_int(&j, "cols", site->cols);
     if (cell >= 0) {
@@ -234,7 +223,7 @@ static void print_json(const photo_look *w)
     }
     cli_json_open(&j, "panels", '[');
     for (int64_t i = 1; i < w->panel_count; i++)
-        json_panel(&j, &w->panels[i]);
+        look_json_panel(&j, &w->panels[i]);
     cli_json_close(&j, ']');
     cli_json_close(&j, '}');
 }
@@ -250,19 +239,12 @@ static fv_status draw(photo_look *w, const fv_look_options *how)
                                      .title = look_title(w->call, NULL),
                                      .panel_width = w->panel_count <= 3 ? 280 : 0,
                                      .smooth = true};
-    if (!w->path) return cli_overlay_print(w->ctx, stdout, &overlay, how);
-    fv_look_format form;
-    fv_picture *picture = NULL;
-    fv_status status = fv_look_format_from_path(w->ctx, w->path, &form);
-    if (status == FV_OK) status = fv_look_overlay_draw(w->ctx, &overlay, form, how, &picture);
-    return look_save_picture(status, picture, w->path);
+    return look_show_overlay(w->ctx, w->path, &overlay, how);
 }
 
 static fv_status show(photo_look *w, const fv_look_options *how)
 {
     fv_status status = FV_OK;
-    if (cli_classify(w->model, &w->photo.batch, &w->best, 1, &status) < 1) return status;
-    cli_format(w->captions[0], CAPTION, "%.60s, %.3f", w->best.label, w->best.p);
     w->panels[0] = (fv_look_panel){.caption = w->captions[0]};
     w->panel_count = 1;
     const fv_site *site = &w->sites[w->first_site];
@@ -275,26 +257,95 @@ static fv_status show(photo_look *w, const fv_look_options *how)
     return cli_flag(w->call, "json") && !w->path ? FV_OK : draw(w, how);
 }
 
+/* The class of the picture, as the caption of its panel. */
+static fv_status classify(photo_look *w)
+{
+    fv_status status = FV_OK;
+    if (cli_classify(w->model, w->batch, &w->best, 1, &status) < 1) return status;
+    cli_format(w->captions[0], CAPTION, "%.60s, %.3f", w->best.label, w->best.p);
+    return status;
+}
+
+/* True if the options are those of pictures; else the error is printed. */
+static bool check_options(const photo_look *w)
+{
+    if (!cli_given(w->call, "beam")) return cli_look_media_options(w->call, w->path);
+    cli_error("look: --beam is for models that write texts");
+    return false;
+}
+
+/* Shows what was read, unless that failed; returns the exit code. */
+static int finish(photo_look *w, fv_status status, const fv_look_options *how)
+{
+    int code = CLI_DONE;
+    if (status == FV_OK && !read_pixel(w)) code = CLI_USAGE;
+    if (status == FV_OK && !code) status = show(w, how);
+    if (status != FV_OK) code = cli_library_error("look", w->ctx, status);
+    if (!code && w->path) cli_note("wrote %s", w->path);
+    for (int64_t i = 0; i < w->panel_count; i++)
+        free(w->weights[i]);
+    return code;
+}
+
 int cli_look_photo_classes(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
                            const char *path)
 {
     static photo_look w;
     fv_look_options how;
-    w = (photo_look){.call = call, .ctx = ctx, .model = model, .file = file, .path = path};
-    if (cli_given(call, "beam")) {
-        cli_error("look: --beam is for models that write texts");
-        return CLI_USAGE;
-    }
-    if (!cli_look_media_options(call, path)) return CLI_USAGE;
+    w = (photo_look){.call = call,
+                     .ctx = ctx,
+                     .model = model,
+                     .file = file,
+                     .path = path,
+                     .batch = &w.photo.batch};
+    if (!check_options(&w)) return CLI_USAGE;
     if (!look_picture_options(call, &how) || !choose_sites(&w)) return CLI_USAGE;
     fv_status status = cli_photo_open(call, model, file, &w.photo);
-    int code = CLI_DONE;
-    if (status == FV_OK && !read_pixel(&w)) code = CLI_USAGE;
-    if (status == FV_OK && !code) status = show(&w, &how);
-    if (status != FV_OK) code = cli_library_error("look", ctx, status);
-    if (!code && path) cli_note("wrote %s", path);
-    for (int64_t i = 0; i < w.panel_count; i++)
-        free(w.weights[i]);
+    if (status == FV_OK) status = classify(&w);
+    const int code = finish(&w, status, &how);
     cli_photo_close(&w.photo);
+    return code;
+}
+
+/* ---- pictures that the model draws ---------------------------------------------------------- */
+
+/* One picture, of the class that comes first. */
+static fv_status draw_sample(photo_look *w, const int64_t *classes, cli_samples *s)
+{
+    fv_status status = cli_samples_create(w->model, 1, s);
+    if (status == FV_OK)
+        status = cli_samples_noise(w->model, cli_int(w->call, "seed"), 1, s->noise);
+    if (status != FV_OK) return status;
+    if (s->label) {
+        s->label[0] = classes[0];
+        w->best.label = fv_model_spec(w->model)->labels[classes[0]];
+        cli_format(w->captions[0], CAPTION, "%.60s", w->best.label);
+    }
+    status = cli_samples_draw(w->model, s);
+    w->photo.channels = s->channels;
+    w->photo.height = s->height;
+    w->photo.width = s->width;
+    w->photo.pixels = s->pixels;
+    w->batch = &s->batch;
+    return status;
+}
+
+int cli_look_drawing(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *path)
+{
+    static photo_look w;
+    static int64_t classes[CLI_CLASSES];
+    fv_look_options how;
+    cli_samples samples = {0};
+    w = (photo_look){.call = call, .ctx = ctx, .model = model, .path = path, .is_drawn = true};
+    if (call->word_count > 1 || cli_given(call, "prompt") || cli_given(call, "file") ||
+        cli_given(call, "ids") || cli_flag(call, "invert")) {
+        cli_error("look: a %s model draws its own picture; expected no file and no text",
+                  fv_model_type(model));
+        return CLI_USAGE;
+    }
+    if (!check_options(&w) || cli_read_classes(call, model, classes) < 0) return CLI_USAGE;
+    if (!look_picture_options(call, &how) || !choose_sites(&w)) return CLI_USAGE;
+    const int code = finish(&w, draw_sample(&w, classes, &samples), &how);
+    cli_samples_free(&samples);
     return code;
 }

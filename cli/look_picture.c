@@ -51,3 +51,29 @@ fv_status look_draw_map(fv_ctx *ctx, const fv_look_map *map, const fv_look_optio
     if (status == FV_OK) status = fv_look_map_draw(ctx, map, form, how, &picture);
     return look_save_picture(status, picture, path);
 }
+
+fv_status look_show_overlay(fv_ctx *ctx, const char *path, const fv_look_overlay *overlay,
+                            const fv_look_options *how)
+{
+    if (!path) return cli_overlay_print(ctx, stdout, overlay, how);
+    fv_look_format form;
+    fv_picture *picture = NULL;
+    fv_status status = fv_look_format_from_path(ctx, path, &form);
+    if (status == FV_OK) status = fv_look_overlay_draw(ctx, overlay, form, how, &picture);
+    return look_save_picture(status, picture, path);
+}
+
+void look_json_panel(cli_json *j, const fv_look_panel *p)
+{
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "name", p->caption);
+    cli_json_open(j, "weights", '[');
+    for (int64_t i = 0; i < p->rows; i++) {
+        cli_json_open(j, NULL, '[');
+        for (int64_t k = 0; k < p->cols; k++)
+            cli_json_exact(j, NULL, (double)p->weights[i * p->cols + k]);
+        cli_json_close(j, ']');
+    }
+    cli_json_close(j, ']');
+    cli_json_close(j, '}');
+}

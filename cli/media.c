@@ -12,6 +12,7 @@
 static const cli_media_use uses[] = {
     {CLI_FILE_PICTURE, FV_CAN_CLASSIFY, cli_run_photo_classes, cli_look_photo_classes},
     {CLI_FILE_PICTURE, FV_CAN_DESCRIBE, cli_run_photo_caption, cli_look_photo_caption},
+    {CLI_FILE_PICTURE, FV_CAN_ANSWER, cli_run_photo_answer, cli_look_photo_answer},
     {CLI_FILE_SOUND, FV_CAN_CLASSIFY, cli_run_sound, cli_look_sound},
     {CLI_FILE_SOUND, FV_CAN_DESCRIBE, cli_run_sound, cli_look_sound},
 };
@@ -35,29 +36,47 @@ cli_file_kind cli_file_kind_of(const char *path)
 const char *cli_file_kind_name(cli_file_kind kind)
 {
     static const char *const names[] = {"a text", "a picture (PNG or JPEG)",
-                                        "a recording (WAV or FLAC)"};
+                                        "a recording (WAV or FLAC)", "points"};
     return names[kind];
 }
 
 cli_file_kind cli_model_reads(const fv_model *model)
 {
     const fv_data_spec *spec = fv_model_spec(model);
+    if (spec->ability == FV_CAN_ACT) return CLI_FILE_OTHER; /* its pictures come from a game */
     if (fv_data_spec_get(spec, "height", 0) > 0) return CLI_FILE_PICTURE;
+    if (fv_data_spec_get(spec, "point", 0) > 0) return CLI_FILE_POINTS;
     return fv_data_spec_get(spec, "frame", 0) > 0 ? CLI_FILE_SOUND : CLI_FILE_OTHER;
 }
 
 /* ---- uses ----------------------------------------------------------------------------------- */
 
 /* NULL: the error is already printed. */
-static const cli_media_use *find_use(const cli_call *call, const fv_model *model)
+static const cli_media_use *find_use(const cli_call *call, const fv_model *model,
+                                     fv_ability ability)
 {
     const cli_file_kind reads = cli_model_reads(model);
-    const fv_ability ability = fv_model_spec(model)->ability;
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
         if (uses[i].reads == reads && uses[i].ability == ability) return &uses[i];
     cli_error("%s: a %s model that can %s %s is not supported here", call->verb->name,
               fv_model_type(model), fv_ability_name(ability), cli_file_kind_name(reads));
     return NULL;
+}
+
+bool cli_check_ask(const cli_call *call, const fv_model *model)
+{
+    const bool reads = cli_model_reads(model) == CLI_FILE_PICTURE &&
+                       fv_model_spec(model)->ability == FV_CAN_ANSWER;
+    if (reads == cli_given(call, "ask")) return true;
+    if (reads)
+        cli_error("%s: the model answers questions about pictures: expected --ask \"QUESTION\"",
+                  call->verb->name);
+    else
+        cli_error("%s: --ask is for models that answer questions about pictures, not for a %s "
+                  "model that can %s",
+                  call->verb->name, fv_model_type(model),
+                  fv_ability_name(fv_model_spec(model)->ability));
+    return false;
 }
 
 /* A file of another kind gets a message that says what it is; one that cannot be read is left to
@@ -95,7 +114,10 @@ static int run_files(void *user, int64_t count, const fv_string *files)
 
 int cli_run_media(const cli_call *call, fv_ctx *ctx, fv_model *model)
 {
-    work w = {.call = call, .ctx = ctx, .model = model, .use = find_use(call, model)};
+    work w = {.call = call,
+              .ctx = ctx,
+              .model = model,
+              .use = find_use(call, model, cli_run_ability(call, model))};
     if (!w.use) return CLI_MISSING;
     const int code = cli_for_each_batch(call, ctx, 1, run_files, &w);
     if (code || w.any) return code;
@@ -122,7 +144,7 @@ bool cli_look_media_options(const cli_call *call, const char *path)
 int cli_look_media(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
                    const char *path)
 {
-    const cli_media_use *use = find_use(call, model);
+    const cli_media_use *use = find_use(call, model, fv_model_spec(model)->ability);
     if (!use) return CLI_MISSING;
     const int code = check_kind(call, model, file);
     return code ? code : use->look(call, ctx, model, file, path);

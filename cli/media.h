@@ -11,16 +11,17 @@
 typedef enum cli_file_kind {
     CLI_FILE_OTHER,
     CLI_FILE_PICTURE, /* PNG or JPEG */
-    CLI_FILE_SOUND    /* WAV or FLAC */
+    CLI_FILE_SOUND,   /* WAV or FLAC */
+    CLI_FILE_POINTS   /* points, one per line */
 } cli_file_kind;
 
 /* By the first bytes; OTHER also for a file that cannot be read. */
 cli_file_kind cli_file_kind_of(const char *path);
-/* "a picture (PNG or JPEG)", "a recording (WAV or FLAC)", "a text" */
+/* "a picture (PNG or JPEG)", "a recording (WAV or FLAC)", "a text", "points" */
 const char *cli_file_kind_name(cli_file_kind kind);
 
-/* What a model reads: pictures if it has a "height", recordings if it has a "frame", else texts,
- * which are CLI_FILE_OTHER. */
+/* What a model reads: pictures if it has a "height", recordings if it has a "frame", points if it
+ * has a "point", else texts, which are CLI_FILE_OTHER. */
 cli_file_kind cli_model_reads(const fv_model *model);
 
 /* One use of a model: what it reads and can do. Both functions return exit codes. */
@@ -38,6 +39,9 @@ typedef struct cli_media_use {
 int cli_run_media(const cli_call *call, fv_ctx *ctx, fv_model *model);
 int cli_look_media(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
                    const char *path);
+/* True unless --ask is missing for a model that answers questions about pictures, or was given for
+ * another one; else the error is printed. */
+bool cli_check_ask(const cli_call *call, const fv_model *model);
 /* True unless 'fovea look' was given an option or a file format that is for texts; else the error
  * is printed. */
 bool cli_look_media_options(const cli_call *call, const char *path);
@@ -79,9 +83,16 @@ int cli_run_photo_classes(const cli_call *call, fv_ctx *ctx, fv_model *model, co
 int cli_look_photo_classes(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
                            const char *path);
 
+/* Attention over a picture that the model draws itself, of --class and --seed. */
+int cli_look_drawing(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *path);
+
 int cli_run_photo_caption(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file);
 int cli_look_photo_caption(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
                            const char *path);
+
+int cli_run_photo_answer(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file);
+int cli_look_photo_answer(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
+                          const char *path);
 
 /* ---- texts of pictures and recordings ------------------------------------------------------ */
 
@@ -95,6 +106,11 @@ void cli_print_descriptions(const cli_call *call, const char *file, const fv_tra
     {                                                                                              \
         .name = "invert", .type = CLI_FLAG,                                                        \
         .help = "pictures: dark becomes light, for ink on paper where the model saw light on dark" \
+    }
+#define CLI_ASK                                                                                    \
+    {                                                                                              \
+        .name = "ask", .type = CLI_STRING, .metavar = "QUESTION",                                  \
+        .help = "pictures: the question to answer, for models that were trained on questions"      \
     }
 
 #endif

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "fovea/translate.h"
-#include "heatmap.h"
 #include "input.h"
 #include "look_model.h"
 #include "media.h"
@@ -77,6 +76,15 @@ typedef struct film {
     const fv_translation *text;
 } film;
 
+static fv_look_panel panel_of(const film *f, int64_t token)
+{
+    const fv_translation *t = f->text;
+    return (fv_look_panel){.caption = t->target_tokens[token],
+                           .rows = f->site.rows,
+                           .cols = f->site.cols,
+                           .weights = t->weights + token * t->source_count};
+}
+
 static void print_film(const film *f)
 {
     const fv_translation *t = f->text;
@@ -88,16 +96,8 @@ static void print_film(const film *f)
     cli_json_int(&j, "cols", f->site.cols);
     cli_json_open(&j, "panels", '[');
     for (int64_t i = 0; i < t->target_count; i++) {
-        cli_json_open(&j, NULL, '{');
-        cli_json_text(&j, "name", t->target_tokens[i]);
-        cli_json_open(&j, "weights", '[');
-        for (int64_t k = 0; k < t->source_count; k++) {
-            if (k % f->site.cols == 0) cli_json_open(&j, NULL, '[');
-            cli_json_exact(&j, NULL, (double)t->weights[i * t->source_count + k]);
-            if ((k + 1) % f->site.cols == 0) cli_json_close(&j, ']');
-        }
-        cli_json_close(&j, ']');
-        cli_json_close(&j, '}');
+        const fv_look_panel panel = panel_of(f, i);
+        look_json_panel(&j, &panel);
     }
     cli_json_close(&j, ']');
     cli_json_close(&j, '}');
@@ -114,12 +114,7 @@ static fv_status draw_panels(const film *f, const fv_look_options *how, const fv
                                      .panel_count = count,
                                      .title = look_title(f->call, f->text->text),
                                      .smooth = true};
-    if (!f->path) return cli_overlay_print(f->ctx, stdout, &overlay, how);
-    fv_look_format form;
-    fv_picture *picture = NULL;
-    fv_status status = fv_look_format_from_path(f->ctx, f->path, &form);
-    if (status == FV_OK) status = fv_look_overlay_draw(f->ctx, &overlay, form, how, &picture);
-    return look_save_picture(status, picture, f->path);
+    return look_show_overlay(f->ctx, f->path, &overlay, how);
 }
 
 /* The picture as it is, then a panel for each token. */
@@ -129,10 +124,7 @@ static fv_status draw_film(const film *f, const fv_look_options *how)
     fv_look_panel *panels = calloc((size_t)t->target_count + 1, sizeof *panels);
     if (!panels) return fv_ctx_fail(f->ctx, FV_ERR_MEMORY, "out of memory");
     for (int64_t i = 0; i < t->target_count; i++)
-        panels[i + 1] = (fv_look_panel){.caption = t->target_tokens[i],
-                                        .rows = f->site.rows,
-                                        .cols = f->site.cols,
-                                        .weights = t->weights + i * t->source_count};
+        panels[i + 1] = panel_of(f, i);
     const fv_status status = draw_panels(f, how, panels, t->target_count + 1);
     free(panels);
     return status;

@@ -4,9 +4,13 @@
 
 #include <string.h>
 
+#include "bits.h"
+#include "drawing.h"
+#include "example.h"
 #include "input.h"
 #include "media.h"
 #include "output.h"
+#include "points.h"
 
 fv_weight_form cli_weight_form(const cli_call *call)
 {
@@ -45,6 +49,9 @@ static int (*const runners[FV_ABILITY_COUNT])(const cli_call *, fv_ctx *, fv_mod
     [FV_CAN_TRANSLATE] = cli_run_translate, [FV_CAN_GENERATE] = cli_run_generate,
     [FV_CAN_FILL] = cli_run_encoder,        [FV_CAN_CLASSIFY] = cli_run_encoder,
     [FV_CAN_EMBED] = cli_run_encoder,       [FV_CAN_ANSWER] = cli_run_encoder,
+    [FV_CAN_PREDICT] = cli_run_bits,        [FV_CAN_ACT] = cli_run_play,
+    [FV_CAN_DRAW] = cli_run_draw,           [FV_CAN_RELATE] = cli_run_words,
+    [FV_CAN_RATE] = cli_run_recommend,
 };
 
 static unsigned bit(fv_ability ability) { return 1u << ability; }
@@ -87,7 +94,10 @@ static bool options_apply(const cli_call *call, const fv_model *model)
     enum {
         TRANSLATOR = 1 << FV_CAN_TRANSLATE,
         WRITER = 1 << FV_CAN_GENERATE,
+        WORDS = 1 << FV_CAN_RELATE,
         SEARCHER = TRANSLATOR | WRITER | 1 << FV_CAN_DESCRIBE,
+        DRAWER = 1 << FV_CAN_DRAW,
+        FINDER = SEARCHER | 1 << FV_CAN_POINT,
         ENCODER = 1 << FV_CAN_FILL | 1 << FV_CAN_CLASSIFY | 1 << FV_CAN_EMBED | 1 << FV_CAN_ANSWER
     };
     static const struct {
@@ -102,9 +112,10 @@ static bool options_apply(const cli_call *call, const fv_model *model)
                 {"cache-dtype", WRITER},
                 {"pooling", ENCODER},
                 {"normalize", ENCODER},
-                {"tokens", SEARCHER},
-                {"beam", SEARCHER},
-                {"nbest", SEARCHER},
+                {"tokens", SEARCHER | WORDS},
+                {"minus", WORDS},
+                {"beam", FINDER},
+                {"nbest", FINDER},
                 {"length-penalty", SEARCHER},
                 {"sample", SEARCHER},
                 {"temp", SEARCHER},
@@ -112,7 +123,11 @@ static bool options_apply(const cli_call *call, const fv_model *model)
                 {"min-p", SEARCHER},
                 {"repeat-penalty", SEARCHER},
                 {"no-repeat-ngram", SEARCHER},
-                {"min-tokens", SEARCHER}};
+                {"min-tokens", SEARCHER},
+                {"output", DRAWER},
+                {"count", DRAWER},
+                {"class", DRAWER},
+                {"interpolate", DRAWER}};
     for (size_t i = 0; i < sizeof only / sizeof *only; i++) {
         if (!cli_given(call, only[i].option) || only[i].abilities & bit(runner_of(call, model)))
             continue;
@@ -124,9 +139,14 @@ static bool options_apply(const cli_call *call, const fv_model *model)
 
 static int run_model(const cli_call *call, fv_ctx *ctx, fv_model **model)
 {
-    if (!can(call, *model) || !options_apply(call, *model)) return CLI_USAGE;
-    if (cli_model_reads(*model) != CLI_FILE_OTHER) return cli_run_media(call, ctx, *model);
+    if (!can(call, *model) || !options_apply(call, *model) || !cli_check_ask(call, *model) ||
+        !cli_example_applies(call, "run", *model))
+        return CLI_USAGE;
+    if (cli_has_examples(*model)) return cli_run_example(call, ctx, *model);
+    if (cli_model_reads(*model) == CLI_FILE_POINTS) return cli_run_points(call, ctx, *model);
     const fv_ability ability = runner_of(call, *model);
+    if (cli_model_reads(*model) != CLI_FILE_OTHER && ability != FV_CAN_DRAW)
+        return cli_run_media(call, ctx, *model);
     if (runners[ability]) return runners[ability](call, ctx, model);
     cli_error("run: a %s model can %s, but 'fovea run' does not support that",
               fv_model_type(*model), fv_ability_name(ability));
@@ -183,7 +203,7 @@ static const cli_option options[] = {
      .metavar = "N",
      .help =
          "maximum number of new tokens; 0: as in the model's files, else its context; translators: "
-         "twice the source's length plus ten"},
+         "twice the source's length plus ten; vectors of words: number of nearest words, 10"},
     CLI_BEAM("1"),
     {.name = "nbest",
      .type = CLI_INT,
@@ -270,21 +290,35 @@ static const cli_option options[] = {
      .choices = "mean|first",
      .metavar = "WHAT",
      .help = "embed: mean of the tokens, or the first token; default: as in the folder, else mean"},
+    {.name = "minus",
+     .type = CLI_STRING,
+     .metavar = "WORDS",
+     .help = "vectors of words: subtract these from the sum of the words (king woman --minus man)"},
     {.name = "normalize", .type = CLI_FLAG, .help = "embed: vectors of length 1"},
-    {.name = "seed",
-     .letter = 's',
+    CLI_SEED,
+    {.name = "output",
+     .letter = 'o',
+     .type = CLI_PATH,
+     .writes = true,
+     .metavar = "FILE",
+     .help = "models that draw: write the pictures as a grid (.png, .svg, .pdf, .html, .txt)"},
+    {.name = "count",
      .type = CLI_INT,
-     .default_value = "1",
-     .min = 0,
-     .max = 1e15,
+     .min = 1,
+     .max = 4096,
      .metavar = "N",
-     .help = "random seed of sampling"},
+     .help = "models that draw: pictures of each class; default: a row of 10, without classes 64"},
+    CLI_CLASS,
+    {.name = "interpolate",
+     .type = CLI_FLAG,
+     .help = "models that draw: each row leads from one picture to another in --count steps"},
     CLI_REPLACE_UNK,
     CLI_PHARAOH,
     {.name = "json",
      .type = CLI_FLAG,
      .help = "print one JSON object per output, with its alignment"},
     CLI_INVERT,
+    CLI_ASK,
     {.name = "batch",
      .type = CLI_INT,
      .default_value = "64",
@@ -292,6 +326,7 @@ static const cli_option options[] = {
      .max = 100000,
      .metavar = "N",
      .help = "texts decoded together; changes no result"},
+    CLI_EXAMPLE,
     CLI_IDS,
     {.name = "logits",
      .type = CLI_PATH,
@@ -314,10 +349,21 @@ const cli_verb verb_run = {
         "one per line from --file or standard input. A decoder continues a text; translators and "
         "encoder-decoders answer it; an encoder fills in masks, classifies the text or its words, "
         "or embeds it. A model for question answering reads a question, a tab and the context that "
-        "has the answer.\n\n"
+        "has the answer. A model of word vectors (word2vec) prints the nearest words of each word; "
+        "with --minus, those of the sum of all words minus others.\n\n"
         "A model that was trained on pictures or recordings reads files in place of texts, PNG or "
         "JPEG, WAV or FLAC, and prints the most likely classes (--top-k of them) with their "
-        "probabilities, or the text that it writes.",
+        "probabilities, or the text that it writes. A model that was trained on questions about "
+        "pictures needs one, --ask, and prints its answer.\n\n"
+        "An agent plays episodes of its game that training has not seen; the words are their "
+        "numbers, from 0. A model that draws takes no text: it shows pictures of its own, on the "
+        "terminal or, with -o, in a file. A model that was trained on points reads files of "
+        "points, "
+        "one per line, or standard input, and prints the inputs it points at.\n\n"
+        "A reader of stories answers the questions of a text (\"mary went to the garden. where is "
+        "mary?\"), or of a generated story with --example. A walker follows the instruction of a "
+        "generated map, --example N, or another one that is given as text. A recommender proposes "
+        "movies to generated viewers; the words are their numbers.",
     .words = CLI_MODEL_AND_TEXTS,
     .options = options,
     .option_count = CLI_COUNT(options),

@@ -21,6 +21,13 @@ int cli_for_each_batch(const cli_call *call, fv_ctx *ctx, int64_t together, cli_
 int cli_run_translate(const cli_call *call, fv_ctx *ctx, fv_model **model);
 int cli_run_generate(const cli_call *call, fv_ctx *ctx, fv_model **model);
 int cli_run_encoder(const cli_call *call, fv_ctx *ctx, fv_model **model);
+int cli_run_play(const cli_call *call, fv_ctx *ctx, fv_model **model);
+int cli_run_draw(const cli_call *call, fv_ctx *ctx, fv_model **model);
+int cli_run_words(const cli_call *call, fv_ctx *ctx, fv_model **model);
+int cli_run_recommend(const cli_call *call, fv_ctx *ctx, fv_model **model);
+
+/* True if the text is a number, 0 or more, of `what` ("an episode"); else the error is printed. */
+bool cli_read_number(const cli_call *call, const char *what, const char *text, int64_t *out);
 
 /* The words of a text with their classes, given those of its tokens. */
 fv_status cli_print_words(const cli_call *call, fv_ctx *ctx, const char *text, int64_t count,

@@ -1,4 +1,5 @@
 /* Texts for 'fovea run' and 'fovea look'. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,4 +74,15 @@ int cli_for_each_batch(const cli_call *call, fv_ctx *ctx, int64_t together, cli_
         code = each(user, count, texts);
     }
     return code;
+}
+
+bool cli_read_number(const cli_call *call, const char *what, const char *text, int64_t *out)
+{
+    char *end = NULL;
+    errno = 0;
+    const long long number = strtoll(text, &end, 10);
+    *out = (int64_t)number;
+    if (errno == 0 && end != text && end[strspn(end, " \t\r")] == '\0' && number >= 0) return true;
+    cli_error("%s: '%.60s' is not %s: expected a number, 0 or more", call->verb->name, text, what);
+    return false;
 }

@@ -68,17 +68,35 @@ static sizes transformer(const fv_recipe *recipe, const cli_plan *plan)
                    .share = 0.4};
 }
 
+/* Two tables, and nothing kept for backward. */
+static sizes word_vectors(const fv_recipe *recipe, const cli_plan *plan)
+{
+    const double v = plan ? plan->source_tokens : number(recipe, "tokens.vocabulary", 8000);
+    return (sizes){.embedding = 2 * v * number(recipe, "word2vec.width", 100),
+                   .passes = 1,
+                   .vocabulary = v,
+                   .share = 0.1};
+}
+
+static bool is_word2vec(const fv_recipe *recipe)
+{
+    return strcmp(fv_recipe_text(recipe, "train.task"), "word2vec") == 0;
+}
+
 bool cli_is_transformer(const fv_recipe *recipe)
 {
     const char *kind = fv_recipe_text(recipe, "model.kind"),
                *task = fv_recipe_text(recipe, "train.task");
+    if (is_word2vec(recipe)) return false;
     return strcmp(kind, "auto") == 0 ? strcmp(task, "translation") != 0
                                      : strcmp(kind, "transformer") == 0;
 }
 
 static sizes sizes_of(const fv_recipe *recipe, const cli_plan *plan)
 {
-    sizes s = cli_is_transformer(recipe) ? transformer(recipe, plan) : recurrent(recipe, plan);
+    sizes s = is_word2vec(recipe)          ? word_vectors(recipe, plan)
+              : cli_is_transformer(recipe) ? transformer(recipe, plan)
+                                           : recurrent(recipe, plan);
     if (plan && plan->parameters > s.embedding) s.body = plan->parameters - s.embedding;
     return s;
 }

@@ -161,7 +161,9 @@ int cli_train_imply(fv_recipe *recipe, const char *path, bool quiet, fv_status *
     if (code == CLI_DONE && translates && !fv_recipe_is_set(recipe, "model.kind"))
         code = find_kind(recipe, path, &kind);
     if (code) return code;
-    if (!fv_recipe_is_set(recipe, "transformer.family")) family = family_of(task);
+    const bool other = fv_recipe_is_set(recipe, "model.kind") &&
+                       strcmp(fv_recipe_text(recipe, "model.kind"), "transformer") != 0;
+    if (!fv_recipe_is_set(recipe, "transformer.family") && !other) family = family_of(task);
     const struct {
         const char *key, *value;
     } found[] = {{"train.task", task}, {"model.kind", kind}, {"transformer.family", family}};

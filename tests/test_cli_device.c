@@ -116,7 +116,7 @@ static void an_absent_device_is_named(void)
     program_run("run x --device gpu");
     expect(2, NULL, "'gpu' is not one of cpu|guarded|cuda; did you mean 'cpu'?");
     program_run("bench peak --device guarded");
-    expect(2, NULL, "--device is for model and seq2seq: peak measures the CPU");
+    expect(2, NULL, "--device is for model, seq2seq and pointer: peak measures the CPU");
 }
 
 static int errors;

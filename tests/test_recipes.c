@@ -129,6 +129,19 @@ static bool file_contains(const char *folder, const char *name, const char *text
     return found;
 }
 
+/* A model of bit sequences, on one that is generated. */
+static void use_bit_model(const char *folder)
+{
+    program_text("bits", "length 12\n");
+    program_run("run %s -f %s", folder, program_path("bits"));
+    expect(0, " bits wrong\n", "");
+    program_run("look %s -f %s -o %s", folder, program_path("bits"), program_path("look.svg"));
+    expect(0, "", "");
+    CHECK(file_contains(program_folder(), "look.svg", "</svg>"));
+    program_run("eval %s", folder);
+    expect(0, "wrong", "drawn at every step");
+}
+
 /* A model that reads pictures, on a PNG of the test data. */
 static void use_picture_model(const char *folder)
 {
@@ -171,24 +184,132 @@ static void use_caption_model(const char *folder)
     expect(0, "on_place", "for the test");
 }
 
+/* An agent, on episodes of its game. */
+static void use_agent(const char *folder)
+{
+    program_run("run %s 1", folder);
+    expect(0, ", episode 1: ", "");
+    program_run("look %s 1 -o %s", folder, program_path("film.svg"));
+    expect(0, "", "wrote ");
+    CHECK(file_contains(program_folder(), "film.svg", "</svg>"));
+    program_run("eval %s", folder);
+    expect(0, "won", "test episodes");
+}
+
+/* A model that answers questions about pictures. */
+static void use_question_model(const char *folder)
+{
+    const char *picture = test_path("data/image/rgb.png");
+    program_run("run %s %s --ask what_shape_is_the_red_object?", folder, picture);
+    expect(0, "/rgb.png\n", NULL);
+    program_run("look %s %s --ask what_shape_is_the_red_object? -o %s", folder, picture,
+                program_path("look.svg"));
+    expect(0, "", "wrote ");
+    CHECK(file_contains(program_folder(), "look.svg", ">hop 0<"));
+    program_run("eval %s", folder);
+    expect(0, "relational", "for the test");
+}
+
+/* A model that draws. */
+static void use_drawing_model(const char *folder)
+{
+    program_run("run %s --count 1 -o %s", folder, program_path("grid.svg"));
+    expect(0, "", "wrote ");
+    CHECK(file_contains(program_folder(), "grid.svg", "</svg>"));
+    program_run("look %s -o %s", folder, program_path("look.svg"));
+    expect(0, "", "wrote ");
+    program_run("eval %s", folder);
+    expect(0, "frechet", NULL);
+}
+
+/* A model that points at points. */
+static void use_pointing_model(const char *folder)
+{
+    const bool sorts = file_contains(folder, "recipe.toml", "problem = \"sort\"");
+    program_text("points", sorts ? "3\n1\n2\n" : "0.1 0.2\n0.8 0.3\n0.5 0.9\n0.4 0.4\n");
+    program_run("run %s %s", folder, program_path("points"));
+    expect(0, "\t", "");
+    program_run("look %s %s -o %s", folder, program_path("points"), program_path("plane.svg"));
+    expect(0, "", "wrote ");
+    CHECK(file_contains(program_folder(), "plane.svg", "</svg>"));
+    program_run("eval %s", folder);
+    expect(0, NULL, "for the test");
+}
+
+/* A reader of stories or a walker, on a generated example. */
+static void use_example_model(const char *folder)
+{
+    program_run("run %s --example 1", folder);
+    expect(0, "\n", "");
+    program_run("look %s --example 1 -o %s", folder, program_path("example.svg"));
+    expect(0, "", "wrote ");
+    CHECK(file_contains(program_folder(), "example.svg", "</svg>"));
+    program_run("eval %s", folder);
+    expect(0, NULL, "for the test");
+}
+
+/* Vectors of words. */
+static void use_word_model(const char *folder)
+{
+    program_run("run %s the -n 3", folder);
+    expect(0, "\n", NULL);
+    program_run("look %s -o %s", folder, program_path("look.svg"));
+    expect(0, "", NULL);
+    CHECK(file_contains(program_folder(), "look.svg", "</svg>"));
+}
+
+/* A recurrent language model that attends over its states. */
+static void use_reading_model(const char *folder)
+{
+    program_run("look %s -p the_cat -o %s", folder, program_path("look.svg"));
+    expect(0, "", "wrote ");
+    program_run("eval %s", folder);
+    expect(0, "loss", NULL);
+}
+
+/* A recommender, for one of its viewers. */
+static void use_recommender(const char *folder)
+{
+    program_run("run %s 1", folder);
+    expect(0, "viewer 1\n", "");
+    program_run("look %s 1 -o %s", folder, program_path("look.svg"));
+    expect(0, "", "wrote ");
+    CHECK(file_contains(program_folder(), "look.svg", "</svg>"));
+    program_run("eval %s", folder);
+    expect(0, "means_auc", "viewers with 40 ratings");
+}
+
+/* How models are used whose recipe has a setting; the first that fits. */
+static const struct {
+    const char *setting;
+    void (*use)(const char *folder);
+} uses[] = {
+    {"task = \"bit-sequences\"", use_bit_model},
+    {"media = \"tones\"", use_recording_model},
+    {"task = \"media-classes\"", use_picture_model},
+    {"task = \"captions\"", use_caption_model},
+    {"task = \"play\"", use_agent},
+    {"task = \"questions\"", use_question_model},
+    {"task = \"gan\"", use_drawing_model},
+    {"task = \"points\"", use_pointing_model},
+    {"task = \"stories\"", use_example_model},
+    {"task = \"walk\"", use_example_model},
+    {"task = \"word2vec\"", use_word_model},
+    {"kind = \"lstmn\"", use_reading_model},
+    {"task = \"ratings\"", use_recommender},
+};
+
 static void use_model(const char *folder)
 {
     program_run("inspect %s", folder);
     expect(0, "F32", "");
     program_run("inspect %s/state-00000012.safetensors", folder);
     expect(0, "F32", "");
-    if (file_contains(folder, "recipe.toml", "media = \"tones\"")) {
-        use_recording_model(folder);
-        return;
-    }
-    if (file_contains(folder, "recipe.toml", "task = \"media-classes\"")) {
-        use_picture_model(folder);
-        return;
-    }
-    if (file_contains(folder, "recipe.toml", "task = \"captions\"")) {
-        use_caption_model(folder);
-        return;
-    }
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+        if (file_contains(folder, "recipe.toml", uses[i].setting)) {
+            uses[i].use(folder);
+            return;
+        }
     const bool translates = file_contains(folder, "recipe.toml", "task = \"translation\"") ||
                             file_contains(folder, "recipe.toml", "task = \"spans\"");
     const bool writes = translates || file_contains(folder, "recipe.toml", "task = \"language\"");
@@ -257,7 +378,7 @@ static void small_forms_choose_their_data(void)
     /* What the folder keeps is the resolved recipe: it trains the same without --small. */
     CHECK(file_contains(folder, "recipe.toml", "made = \"sort\""));
     CHECK(file_contains(folder, "recipe.toml", "train_source = \"\""));
-    CHECK(!file_contains(folder, "recipe.toml", "small"));
+    CHECK(!file_contains(folder, "recipe.toml", "[small"));
     program_run("train %s/recipe.toml -o %s", folder, program_path("again"));
     expect(0, "", "step 2/2");
     expect_equal_tensors(folder, program_path("again"), "model.safetensors");
