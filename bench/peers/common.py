@@ -64,9 +64,9 @@ def thread_settings():
     return sorted({1, len(os.sched_getaffinity(0))})
 
 
-def run_fovea(program, only):
-    """Runs `fovea bench ops` for the rows whose name contains `only`."""
-    command = [program, "bench", "ops", "--json", "--quick", "--only", only]
+def run_fovea(program, only, suite="ops"):
+    """Runs a suite of `fovea bench` for the rows whose name contains `only`."""
+    command = [program, "bench", suite, "--json", "--quick", "--only", only]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return [json.loads(line) for line in text.splitlines()]
 
