@@ -420,6 +420,38 @@ static void memory_may_run_out(void)
     CHECK(failures > 100);
 }
 
+/* A cancelled pass fails and keeps no memory: every op after the flag rises does nothing. */
+static void a_cancelled_loss_keeps_no_memory(void)
+{
+    for (int k = 0; k < KINDS; k++) {
+        failing_allocator f = {.fail_at = -1};
+        int cancel = 0;
+        fv_ctx_config cfg;
+        fv_ctx *small = NULL;
+        fv_status status;
+        sets s;
+        fv_ctx_config_init(&cfg, sizeof cfg);
+        cfg.allocator = failing_allocator_table(&f);
+        cfg.threads = 1;
+        cfg.cancel = &cancel;
+        CHECK(fv_ctx_create(&cfg, &small) == FV_OK);
+        fv_model *model = make_in(small, k, FV_PROBLEM_TSP, &status);
+        CHECK_OK(small, status);
+        CHECK(draw(small, FV_PROBLEM_TSP, &s));
+        const fv_batch batch = batch_of(&s, 0, SETS);
+        cancel = 1;
+        fv_scope_begin(small);
+        fv_tensor *t = fv_model_kind_of(model)->loss(small, fv_model_self(model), &batch, NULL);
+        CHECK_EQ(fv_backward(small, t), FV_ERR_CANCELLED);
+        fv_scope_end(small);
+        (void)fv_ctx_take_error(small);
+        free_sets(&s);
+        fv_model_close(&model);
+        fv_ctx_destroy(&small);
+        CHECK_EQ(f.live, 0);
+    }
+}
+
 /* ---- training ------------------------------------------------------------------------------- */
 
 static const run_setting learning[] = {
@@ -497,6 +529,7 @@ TEST_MAIN(argc, argv)
     RUN(gradients_are_central_differences);
     RUN(bad_batches_are_named);
     RUN(memory_may_run_out);
+    RUN(a_cancelled_loss_keeps_no_memory);
     RUN(sorting_is_learned_in_seconds);
     RUN(a_resumed_run_has_the_same_bits);
     fv_ctx_destroy(&ctx);

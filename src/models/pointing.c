@@ -133,8 +133,9 @@ fv_tensor *fv_point_sets_choices(fv_ctx *ctx, const fv_point_sets *s)
 fv_tensor *fv_point_sets_mean(fv_ctx *ctx, const fv_point_sets *s, fv_tensor *x)
 {
     size_t bytes = 0;
+    if (ctx->error != FV_OK) return ctx->invalid; /* the size of x is read below */
     float *share = take_room(ctx, s->rows * s->longest, sizeof *share, &bytes);
-    if (!share || ctx->error != FV_OK) return ctx->invalid;
+    if (!share) return ctx->invalid;
     for (int64_t i = 0; i < s->rows; i++)
         for (int64_t j = 0; j < s->field->length[i]; j++)
             share[i * s->longest + j] = 1.0f / (float)s->field->length[i];
