@@ -67,6 +67,10 @@ static fv_status translate_all(fv_model *t, const cli_call *call, const fv_paral
     how.search.beam = (int)cli_int(call, "beam");
     how.search.length_alpha = cli_float(call, "length-penalty");
     how.replace_unknown = cli_flag(call, "replace-unk");
+    if (cli_int(call, "tokens") > 0) {
+        how.length_ratio = 0;
+        how.length_extra = cli_int(call, "tokens");
+    }
     for (int64_t i = 0; i < fv_parallel_count(pairs); i++)
         sources[i] = fv_parallel_source(pairs, i);
     return fv_translate(t, fv_parallel_count(pairs), sources, &how, out);
@@ -295,6 +299,14 @@ static const cli_option options[] = {
      .max = 10,
      .metavar = "A",
      .help = "exponent of ((5 + length) / 6)"},
+    {.name = "tokens",
+     .letter = 'n',
+     .type = CLI_INT,
+     .default_value = "0",
+     .min = 0,
+     .max = 1e6,
+     .metavar = "N",
+     .help = "maximum tokens of a translation; 0: twice the source's length plus ten"},
     CLI_REPLACE_UNK,
     {.name = "lc", .type = CLI_FLAG, .help = "lower-cased BLEU first, and lower-cased chrF"},
     {.name = "by-length",

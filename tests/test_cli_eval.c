@@ -108,6 +108,35 @@ static void both_cases_are_reported(void)
     expect(0, "\"capitals_in_references\": true, \"capitals_in_translations\": false", NULL);
 }
 
+/* References of one token each: a model equals them where its translations end after one token,
+ * by the option and, for a run's own data, by the recipe's key. */
+static void translations_end_at_the_most_tokens(void)
+{
+    char text[2048];
+    program_text("cut.x", "3.5.79\n1.1.80\n");
+    program_text("cut.y", "79-05-03\n80-01-01\n");
+    snprintf(text, sizeof text,
+             "[data]\ntrain_source = \"cut.x\"\ntrain_target = \"cut.y\"\n"
+             "valid_source = \"cut.x\"\nvalid_target = \"cut.y\"\n"
+             "[eval]\nmetric = \"exact\"\nmax_tokens = 1\n%s",
+             strstr(recipe, "[tokens]"));
+    program_text("cut.toml", text);
+    program_run("train %s -o %s -t 1 -q", program_path("cut.toml"), program_path("cut"));
+    expect(0, NULL, NULL);
+    program_run("run %s -f %s -n 1 --beam 1", program_path("cut"), program_path("cut.x"));
+    expect(0, NULL, NULL);
+    CHECK(strlen(program.out) == 4); /* a letter and an end of line, twice */
+    program_text("cut.y", program.out);
+    program_run("eval %s %s %s -t 1 --beam 1 --tokens 1", program_path("cut"),
+                program_path("cut.x"), program_path("cut.y"));
+    expect(0, "2 of 2 texts", NULL);
+    program_run("eval %s %s %s -t 1 --beam 1", program_path("cut"), program_path("cut.x"),
+                program_path("cut.y"));
+    expect(0, "0 of 2 texts", NULL);
+    program_run("eval %s -t 1", program_path("cut"));
+    expect(0, "exact      100", NULL);
+}
+
 static void mistakes_are_reported(void)
 {
     program_run("eval %s %s %s -o %s", program_path("a"), program_path("x.txt"),
@@ -146,6 +175,7 @@ TEST_MAIN(argc, argv)
     RUN(lengths_are_split_at_the_option);
     RUN(json_has_a_line_for_each_model);
     RUN(both_cases_are_reported);
+    RUN(translations_end_at_the_most_tokens);
     RUN(mistakes_are_reported);
     program_end();
     return TEST_END();

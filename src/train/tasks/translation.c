@@ -34,6 +34,8 @@ static const fv_key keys[] = {
     {"eval.max_texts", FV_KEY_INT, "0", 0, 1e9, NULL,
      "number of validation texts, the first ones; 0: all"},
     {"eval.beam", FV_KEY_INT, "1", 1, 1000, NULL, "beam size"},
+    {"eval.max_tokens", FV_KEY_INT, "0", 0, 1e6, NULL,
+     "maximum tokens of a translation; 0: twice the source's length plus ten"},
     {"eval.lowercase", FV_KEY_BOOL, "false", 0, 0, NULL, "lower-cased BLEU"},
 };
 

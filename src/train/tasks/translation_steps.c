@@ -132,6 +132,10 @@ static fv_status translate_validation(fv_translation_task *run, fv_model *model,
     fv_translate_config_init(&how, sizeof how);
     how.search.beam = (int)fv_recipe_int(run->recipe, "eval.beam");
     how.search.no_scores = true; /* texts are compared, nothing else */
+    if (fv_recipe_int(run->recipe, "eval.max_tokens") > 0) {
+        how.length_ratio = 0;
+        how.length_extra = fv_recipe_int(run->recipe, "eval.max_tokens");
+    }
     const fv_status status = fv_translate(model, count, sources, &how, out);
     fv_mem_free(&ctx->mem, sources, bytes);
     return status;
