@@ -282,7 +282,7 @@ static void print_row(const bench_run *run, const bench_line *line)
     char shape[96], rate[48] = "", share[16] = "";
     if (run->printed == 0) {
         char head[128];
-        cli_format(head, sizeof head, "%-14s %-5s %-7s %7s  %-22s %16s %6s %10s %10s", "name",
+        cli_format(head, sizeof head, "%-16s %-5s %-7s %7s  %-22s %16s %6s %10s %10s", "name",
                    "dtype", "level", "threads", "shape", "rate", "share", "openblas", "onednn");
         cli_styled(stdout, CLI_BOLD, head, 0);
         fputc('\n', stdout);
@@ -290,7 +290,7 @@ static void print_row(const bench_run *run, const bench_line *line)
     shape_text(line, shape, sizeof shape);
     if (isfinite(line->rate)) rate_text(line, rate, sizeof rate);
     if (isfinite(line->share)) cli_format(share, sizeof share, "%.1f%%", 100 * line->share);
-    printf("%-14s %-5s %-7s %7d  %-22s %16s %6s", line->name, line->dtype,
+    printf("%-16s %-5s %-7s %7d  %-22s %16s %6s", line->name, line->dtype,
            fv_simd_name(line->level), line->threads, shape, rate, share);
     print_ratio(line->vs_openblas);
     print_ratio(line->vs_onednn);

@@ -1,13 +1,16 @@
 /*
- * fovea bench shared: speed while the threads of another library spin on every CPU, as an OpenMP or
- * OpenBLAS pool does while it waits for work, relative to the speed without them. With one spinning
- * thread for each CPU the system gives a program with at least as many threads half of the time, so
- * 0.5 is the fair share. Slots without and with the spinning threads are interleaved, and long
- * enough for many time slices of the system.
+ * fovea bench shared: speed while the threads of another library spin on every CPU while they wait
+ * for work, relative to the speed without them. They spin in two ways: `busy`, as OpenMP's threads
+ * do, which leave a CPU only when the system takes it from them (with one such thread for each CPU
+ * a program with at least as many threads gets half of the time, so 0.5 is the fair share); and
+ * `yield`, as OpenBLAS's do, which offer their CPU in every round. Slots without and with the
+ * spinning threads are interleaved, and long enough for many time slices of the system.
  */
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -29,13 +32,16 @@ typedef struct spinners {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     atomic_bool on, stop;
+    atomic_bool yields; /* set while they are off */
 } spinners;
 
 static void *spin(void *arg)
 {
     spinners *s = arg;
     while (!atomic_load(&s->stop)) {
-        while (atomic_load_explicit(&s->on, memory_order_relaxed)) {}
+        const bool yields = atomic_load(&s->yields);
+        while (atomic_load_explicit(&s->on, memory_order_relaxed))
+            if (yields) sched_yield();
         pthread_mutex_lock(&s->lock);
         while (!atomic_load(&s->on) && !atomic_load(&s->stop))
             pthread_cond_wait(&s->changed, &s->lock);
@@ -296,12 +302,16 @@ static int bench_with_threads(bench_run *run, spinners *others, int threads)
     int code = open_bed(run, threads, &b);
     if (code) return code;
     const bench_request ask = {.threads = threads, .level = run->level};
-    for (int i = 0; i < CLI_COUNT(cases) && !code; i++) {
-        if (!bench_wanted(run, cases[i].name)) continue;
+    for (int i = 0; i < 2 * CLI_COUNT(cases) && !code; i++) {
+        char name[32];
+        const bool yields = i % 2;
+        snprintf(name, sizeof name, "%s_%s", cases[i / 2].name, yields ? "yield" : "busy");
+        if (!bench_wanted(run, name)) continue;
         double seconds[2] = {NAN, NAN};
-        code = measure(run, &b, cases[i].call, others, seconds);
+        atomic_store(&others->yields, yields);
+        code = measure(run, &b, cases[i / 2].call, others, seconds);
         if (code) break;
-        bench_line line = bench_line_of("shared", cases[i].name, &ask, &(bench_result){0});
+        bench_line line = bench_line_of("shared", name, &ask, &(bench_result){0});
         bench_line_rate(&line, BENCH_NS, 1, seconds[1], NAN);
         line.of_undisturbed = seconds[0] / seconds[1];
         bench_print(run, &line);
