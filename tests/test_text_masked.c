@@ -91,7 +91,7 @@ static void hidden_words_are_learnt_in_bf16(void)
                           {NULL, NULL}};
     run_watch w = {0}, plain = {0};
     CHECK_EQ(train(folder_sub("words-f32"), 2, more, &plain), FV_OK);
-    more[3] = (run_setting){"train.compute_dtype", "bf16"};
+    more[3] = (run_setting){"train.compute_dtype", "bf16-always"};
     train_twice("words-bf16", more, &w);
     CHECK(w.last[0].value != plain.last[0].value);
     CHECK_NEAR(w.last[0].value, plain.last[0].value, 0.05);

@@ -134,7 +134,7 @@ static void bf16_learns_as_well(void)
     snprintf(pieces, sizeof pieces, "%s", folder_sub("pieces-bf16"));
     run_watch w = {0}, plain = {0}, early = {.stop = 5}, late = {.stop = 13};
     CHECK_EQ(train(folder_sub("plain-f32"), 2, &plain), FV_OK);
-    compute = "bf16";
+    compute = "bf16-always";
     CHECK_EQ(train(whole, 1, &w), FV_OK);
     CHECK_EQ(train(pieces, 2, &early), FV_ERR_CANCELLED);
     CHECK_EQ(train(pieces, 4, &late), FV_ERR_CANCELLED);
@@ -144,6 +144,33 @@ static void bf16_learns_as_well(void)
     CHECK(plain.last[0].value < plain.first[0].value - 0.2);
     CHECK(fabs(w.last[0].value - plain.last[0].value) < 0.02 &&
           w.last[0].value != plain.last[0].value);
+}
+
+/* bf16 is for CPUs whose products are faster in it: at a level without such products a run has the
+ * bits of f32, unless the recipe insists. */
+static void bf16_is_used_where_it_is_faster(void)
+{
+    static const char *const types[] = {"f32", "bf16", "bf16-always"};
+    char folder[3][512];
+    for (int i = 0; i < 3; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "scalar-%s", types[i]);
+        snprintf(folder[i], sizeof folder[i], "%s", folder_sub(name));
+        fv_ctx_config cfg;
+        fv_ctx *ctx = NULL;
+        fv_ctx_config_init(&cfg, sizeof cfg);
+        cfg.threads = 1;
+        cfg.seed = 5;
+        cfg.simd = FV_SIMD_SCALAR;
+        CHECK_EQ(fv_ctx_create(&cfg, &ctx), FV_OK);
+        compute = types[i];
+        fv_recipe *recipe = small_recipe(ctx);
+        run_set(ctx, recipe, (run_setting[]){{"train.steps", "3"}, {NULL, NULL}});
+        CHECK_EQ(run_text(ctx, recipe, folder[i], &(run_watch){0}), FV_OK);
+    }
+    compute = "f32";
+    CHECK(file_same_in(folder[0], folder[1], "model.safetensors"));
+    CHECK(!file_same_in(folder[0], folder[2], "model.safetensors"));
 }
 
 static void the_folder_generates(void)
@@ -286,6 +313,7 @@ TEST_MAIN(argc, argv)
     RUN(threads_change_no_bit);
     RUN(forgetting_changes_no_bit);
     RUN(bf16_learns_as_well);
+    RUN(bf16_is_used_where_it_is_faster);
     RUN(the_folder_generates);
     RUN(weights_are_taken_by_name);
     RUN(another_recipe_spoils_nothing);

@@ -80,7 +80,7 @@ static uint64_t waits_of_run(const training *t, const char *steps)
 static void one_wait_a_step(void)
 {
     static const training all[] = {
-        {"1", "f32", "0"}, {"2", "f32", "0.1"}, {"1", "bf16", "0.1"}, {"2", "bf16", "0"}};
+        {"1", "f32", "0"}, {"2", "f32", "0.1"}, {"1", "bf16-always", "0.1"}, {"2", "bf16", "0"}};
     write_text();
     for (int i = 0; i < 4; i++)
         CHECK_EQ(waits_of_run(&all[i], "25") - waits_of_run(&all[i], "10"), 15);

@@ -57,7 +57,7 @@ static fv_recipe *small_recipe(fv_ctx *ctx)
     fv_recipe *recipe = run_recipe(ctx, values);
     if (recipe && kind[0] == 't') run_set(ctx, recipe, others);
     if (recipe && strcmp(kind, "transformer-bf16") == 0)
-        run_set(ctx, recipe, (run_setting[]){{"train.compute_dtype", "bf16"}, {NULL, NULL}});
+        run_set(ctx, recipe, (run_setting[]){{"train.compute_dtype", "bf16-always"}, {NULL, NULL}});
     if (recipe && strcmp(kind, "transformer-forgetful") == 0)
         run_set(ctx, recipe, (run_setting[]){{"train.recompute", "true"}, {NULL, NULL}});
     if (recipe && kind[0] == 'h')

@@ -13,6 +13,7 @@
  * With an activation of the input, h = in_act(x) takes the place of x in u. h is not kept, and
  *   dx = (du W) in_act'(x).
  */
+#include "kernels/level.h"
 #include "ops/product.h"
 #include "ops/rows.h"
 #include "tensor/bf16_copy.h"
@@ -60,6 +61,16 @@ fv_status fv_ctx_set_compute(fv_ctx *ctx, fv_dtype dtype)
 }
 
 fv_dtype fv_ctx_compute(const fv_ctx *ctx) { return (fv_dtype)ctx->compute; }
+
+bool fv_product_prefers_bf16(const fv_ctx *ctx)
+{
+    if (ctx->device->ops->traits.wants_bf16) return true;
+#ifdef __x86_64__
+    return ctx->simd == FV_SIMD_AMX || (ctx->simd == FV_SIMD_AVX512 && fv_bf16_usable());
+#else
+    return false;
+#endif
+}
 
 /* Which function an activation is, and whether its derivative is a function of y. */
 typedef struct act_info {

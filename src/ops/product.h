@@ -82,6 +82,9 @@ fv_tensor *fv_act_linear(fv_ctx *ctx, fv_tensor *x, fv_act act, fv_tensor *weigh
 /* Whether the derivative of an activation is computed from its argument; else from its value. */
 bool fv_act_needs_argument(fv_act act);
 
+/* Whether products of bf16 run faster than those of f32 on the context's device and level. */
+bool fv_product_prefers_bf16(const fv_ctx *ctx);
+
 /* out (cols entries, contiguous) = the sum over the rows of m. */
 void fv_column_sum(fv_ctx *ctx, fv_dtype dtype, void *out, fv_matrix m);
 

@@ -10,6 +10,7 @@
 #include "fovea/autograd.h"
 #include "io/file.h"
 #include "io/recipe.h"
+#include "ops/product.h"
 #include "train/init_from.h"
 #include "train/run.h"
 #include "train/step.h"
@@ -197,6 +198,19 @@ static fv_status count_steps(fv_run *run)
     return FV_OK;
 }
 
+/* bf16 only where it is faster, unless the recipe insists. */
+static void choose_compute(fv_run *run)
+{
+    const bool insists =
+        strcmp(fv_recipe_text(run->recipe, "train.compute_dtype"), "bf16-always") == 0;
+    if (run->train.compute == FV_F32 || insists || fv_product_prefers_bf16(run->ctx)) return;
+    run->train.compute = FV_F32;
+    fv_report(run->ctx, FV_LOG_WARN,
+              "train.compute_dtype is bf16, but %s products are not faster in it: computing in f32 "
+              "(bf16-always: half the memory for activations)",
+              fv_simd_name(run->ctx->simd));
+}
+
 fv_status fv_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
                         fv_train_observer observe, void *user, fv_run **out)
 {
@@ -220,6 +234,7 @@ fv_status fv_run_create(fv_ctx *ctx, fv_recipe *recipe, const char *folder,
     run->samples = (int)fv_recipe_int(recipe, "eval.samples");
     fv_status status = make_model(run, folder);
     if (status == FV_OK) status = count_steps(run);
+    if (status == FV_OK) choose_compute(run);
     if (status == FV_OK)
         *out = run;
     else

@@ -26,8 +26,10 @@ static const fv_key keys[] = {
     {"train.weight_decay", FV_KEY_REAL, "0", 0, 1, NULL, "weight decay; adamw: decoupled"},
     {"train.decay_all", FV_KEY_BOOL, "false", 0, 0, NULL,
      "also decay biases and gains, not only matrices"},
-    {"train.compute_dtype", FV_KEY_CHOICE, "f32", 0, 0, "f32|bf16",
-     "Transformers: data type of products in linear layers; bf16 is faster with AVX512_BF16"},
+    {"train.compute_dtype", FV_KEY_CHOICE, "f32", 0, 0, "f32|bf16|bf16-always",
+     "Transformers: data type of activations; bf16: where this CPU's products are faster in it, "
+     "else "
+     "f32; bf16-always: for half the memory too"},
     {"train.recompute", FV_KEY_BOOL, "false", 0, 0, NULL,
      "Transformers: gradient checkpointing: recompute blocks in backward, to save memory"},
     {"train.recompute_keep", FV_KEY_CHOICE, "nothing", 0, 0, "nothing|attention",
@@ -80,7 +82,7 @@ void fv_train_config_from(const fv_recipe *recipe, fv_train_config *cfg)
         .every = count_of(recipe, "train.lr_every"),
         .gamma = fv_recipe_real(recipe, "train.lr_gamma"),
     };
-    cfg->compute = fv_recipe_choice(recipe, "train.compute_dtype") == 1 ? FV_BF16 : FV_F32;
+    cfg->compute = fv_recipe_choice(recipe, "train.compute_dtype") > 0 ? FV_BF16 : FV_F32;
     cfg->recompute = fv_recipe_bool(recipe, "train.recompute");
     cfg->eval_every = count_of(recipe, "train.eval_every");
     cfg->save_every = count_of(recipe, "train.save_every");
