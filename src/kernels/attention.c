@@ -159,8 +159,10 @@ fv_status fv_attn_run(fv_kernel_id kernel, fv_dtype dtype, const void *args,
 {
     const fv_simd level = exec ? exec->level : FV_SIMD_AUTO;
     if (level < FV_SIMD_AUTO || level > FV_SIMD_AMX) return FV_ERR_ARGUMENT;
-    const bool may_use_tiles = level == FV_SIMD_AMX || (level == FV_SIMD_AUTO && dtype == FV_BF16);
-    const fv_simd best = may_use_tiles && fv_tiles_usable() ? FV_SIMD_AMX : fv_level_usable();
+    const bool tiles = dtype == FV_BF16
+                           ? (level == FV_SIMD_AMX || level == FV_SIMD_AUTO) && fv_tiles_usable()
+                           : level == FV_SIMD_AMX && fv_tiles_present();
+    const fv_simd best = tiles ? FV_SIMD_AMX : fv_level_usable();
     if (level > best) return FV_ERR_UNSUPPORTED;
     fv_exec inner;
     if (!workers_of(exec, &inner)) return FV_ERR_ARGUMENT;

@@ -101,9 +101,12 @@ fv_status fv_gemm_run(const fv_gemm *g, const float *a, const void *b, const fv_
     size_t need = fv_gemm_scratch_query(g, threads);
     if (scratch_bytes < need || (uintptr_t)scratch % 64 != 0) return FV_ERR_ARGUMENT;
     fv_simd level = fv_level_usable();
-    const bool may_use_tiles =
-        exec->level == FV_SIMD_AMX || (exec->level == FV_SIMD_AUTO && g->bf16);
-    if (may_use_tiles && fv_tiles_usable()) level = FV_SIMD_AMX;
+    /* Products of floats are those of avx512 at level amx too and need no permission for tiles. */
+    if (g->bf16 && (exec->level == FV_SIMD_AMX || exec->level == FV_SIMD_AUTO)) {
+        if (fv_tiles_usable()) level = FV_SIMD_AMX;
+    } else if (exec->level == FV_SIMD_AMX && fv_tiles_present()) {
+        level = FV_SIMD_AMX;
+    }
     if (exec->level > level || exec->level < FV_SIMD_AUTO) return FV_ERR_UNSUPPORTED;
     if (exec->level != FV_SIMD_AUTO) level = exec->level;
 
