@@ -104,7 +104,8 @@ int cli_run_story(const cli_call *call, fv_ctx *ctx, fv_model *model, const char
 
 enum { LABEL = 96 };
 
-/* The labels and values of a map: sentences down; questions and their hops across. */
+/* The labels and values of a map: sentences down; questions and their hops across. In a picture an
+ * empty column with the question comes before its hops. */
 typedef struct hop_map {
     int64_t rows, cols;
     float *values;
@@ -119,11 +120,11 @@ static void free_map(hop_map *m)
     free((void *)m->row);
 }
 
-/* A supporting sentence is marked with the questions that it supports: "(q1, q3)". */
+/* A supporting sentence is marked with the questions that it supports: "*q1, q3". */
 static void label_sentence(const fv_reading *r, int64_t i, char out[LABEL])
 {
     bool marked = false;
-    cli_format(out, LABEL, "%.70s", r->sentence[i]);
+    cli_format(out, LABEL, "%lld  %.60s", (long long)i + 1, r->sentence[i]);
     for (int64_t k = 0; k < r->question_count; k++) {
         const size_t used = strlen(out);
         if (!supports(&r->question[k], i)) continue;
@@ -132,10 +133,18 @@ static void label_sentence(const fv_reading *r, int64_t i, char out[LABEL])
     }
 }
 
-/* `questions`: the first hop of each question is labelled with its text. */
-static bool make_map(const fv_reading *r, bool questions, hop_map *m)
+/* "q2 and before that ?  kitchen", and what was right. */
+static void label_question(const fv_reading_question *q, int64_t number, char out[LABEL])
 {
-    *m = (hop_map){.rows = r->sentence_count, .cols = r->question_count * r->hops};
+    const bool wrong = q->expected && strcmp(q->expected, q->answer) != 0;
+    cli_format(out, LABEL, "q%lld %.50s  %.12s%s%.12s", (long long)number + 1, q->text, q->answer,
+               wrong ? ", expected " : "", wrong ? q->expected : "");
+}
+
+static bool make_map(const fv_reading *r, bool picture, hop_map *m)
+{
+    const int64_t asks = picture ? 1 : 0, each = asks + r->hops;
+    *m = (hop_map){.rows = r->sentence_count, .cols = r->question_count * each};
     const size_t labels = (size_t)(m->rows + m->cols);
     m->values = calloc((size_t)(m->rows * m->cols), sizeof *m->values);
     m->label = calloc(labels, sizeof *m->label);
@@ -145,18 +154,19 @@ static bool make_map(const fv_reading *r, bool questions, hop_map *m)
     for (int64_t i = 0; i < m->rows; i++) {
         label_sentence(r, i, m->label[i]);
         m->row[i] = m->label[i];
-        for (int64_t k = 0; k < m->cols; k++) {
-            const fv_reading_question *q = &r->question[k / r->hops];
-            m->values[i * m->cols + k] = q->weights[(k % r->hops) * m->rows + i];
-        }
     }
     for (int64_t k = 0; k < m->cols; k++) {
-        const fv_reading_question *q = &r->question[k / r->hops];
+        const int64_t number = k / each, hop = k % each - asks;
+        const fv_reading_question *q = &r->question[number];
         char *label = m->label[m->rows + k];
-        cli_format(label, LABEL, "q%lld hop %lld%s%.40s", (long long)(k / r->hops) + 1,
-                   (long long)(k % r->hops) + 1, questions && k % r->hops == 0 ? ": " : "",
-                   questions && k % r->hops == 0 ? q->text : "");
         m->col[k] = label;
+        if (hop < 0) {
+            label_question(q, number, label);
+            continue;
+        }
+        cli_format(label, LABEL, "q%lld hop %lld", (long long)number + 1, (long long)hop + 1);
+        for (int64_t i = 0; i < m->rows; i++)
+            m->values[i * m->cols + k] = q->weights[hop * m->rows + i];
     }
     return true;
 }

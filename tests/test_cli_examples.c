@@ -33,6 +33,23 @@ static void models_are_trained(void)
     CHECK(strstr(program.out, "follow_up") && strstr(program.out, "summary_f1"));
 }
 
+/* A picture: every question as a column before its hops, and numbered sentences. */
+static void questions_stand_before_their_hops(const char *path)
+{
+    static const char *const labels[] = {">q1 where is the ", ">q1 hop 1<", ">q1 hop 2<",
+                                         ">q2 and the ",      ">q2 hop 1<", ">1  "};
+    size_t bytes;
+    char *svg = file_read(path, &bytes);
+    const char *before = svg;
+    for (int i = 0; svg && i < 6; i++) {
+        const char *at = strstr(svg, labels[i]);
+        if (!at || (i < 5 && at < before))
+            test_failed(__FILE__, __LINE__, "'%s' is missing or misplaced", labels[i]);
+        if (at) before = at;
+    }
+    free(svg);
+}
+
 static void stories_are_answered(void)
 {
     program_text("story.txt", "mary took the milk. mary went to the garden. where is the milk?\n");
@@ -48,6 +65,7 @@ static void stories_are_answered(void)
     expect(0, "from 0 ", NULL);
     program_run("look %s --example 2 -o %s", reader, program_path("hops.svg"));
     expect(0, NULL, "wrote ");
+    questions_stand_before_their_hops(program_path("hops.svg"));
     program_run("look %s --example 2 -o %s", reader, program_path("hops.npz"));
     expect(0, NULL, "1 array");
 }

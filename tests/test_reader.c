@@ -181,13 +181,93 @@ static void hops_follow_the_formula(void)
     }
 }
 
-/* Shorter stories beside a longer one have the bits that they have alone. */
-static void rows_do_not_depend_on_the_batch(void)
+/* ---- what a block sees ---------------------------------------------------------------------- */
+
+enum { HEADS = 6 };
+
+typedef struct seen {
+    float map[HEADS * N * N]; /* of the first block */
+    int64_t size;
+} seen;
+
+static fv_status take_map(void *user, fv_ctx *in, const fv_site_weights *site)
+{
+    seen *s = user;
+    const fv_tensor *w = site->captured.weights;
+    s->size = fv_tensor_size(w, 3);
+    return fv_tensor_read(in, w, s->map, (size_t)fv_tensor_count(w) * sizeof(float));
+}
+
+/* The weights of the first block's heads for a story of the test part. */
+static void look_at_block(const char *folder, const char *visible, seen *out, int64_t *sentences)
 {
     fv_recipe *recipe = NULL;
     fv_run *run = NULL;
-    fv_model *model = small_model(ctx, &recipe, &run, folder_sub("rows"),
-                                  (run_setting[]){{"data.facts", "2"}, {0}});
+    fv_model *model = small_model(ctx, &recipe, &run, folder_sub(folder),
+                                  (run_setting[]){{"reader.visible", visible},
+                                                  {"data.facts", "3"},
+                                                  {"reader.width", "24"},
+                                                  {"reader.heads", "6"},
+                                                  {0}});
+    fv_story_batch b;
+    int64_t words[FV_STORY_VOCABULARY];
+    fv_story s;
+    CHECK_OK(ctx, fv_story_batch_create(ctx, 1, &b));
+    CHECK_OK(ctx, fv_story_tokens(ctx, fv_model_spec(model)->source, words));
+    fv_story_make(3, FV_MADE_TEST, 5, &s);
+    fv_story_batch_add(&b, words, &s);
+    const fv_batch batch = fv_story_batch_of(&b, 0, 1);
+    const fv_capture what = {.sites = "encoder.0.self",
+                             .options = {.weights = true},
+                             .on_weights = take_map,
+                             .user = out};
+    const fv_pass pass = {.capture = &what};
+    fv_scope_begin(ctx);
+    CHECK(fv_model_classify(model, &batch, &pass) != NULL);
+    CHECK_EQ(fv_ctx_error(ctx), FV_OK);
+    fv_scope_end(ctx);
+    *sentences = s.sentence_count;
+    fv_story_batch_free(&b);
+    fv_run_destroy(&run);
+    fv_recipe_destroy(&recipe);
+}
+
+/* Models of one seed have the same parameters, so the weights differ by exp(bias) and the sum. */
+static void blocks_see_what_the_recipe_says(void)
+{
+    static const double slope[2][HEADS] = {{1, 0.5, 0.25, 0.125, 1, 0.5},
+                                           {1, 1, 0.5, 0.5, 0.25, 0.25}};
+    static const char *const names[] = {"past", "directions"};
+    static seen all, some;
+    for (int kind = 0; kind < 2; kind++) {
+        int64_t n = 0, again = 0;
+        look_at_block(kind ? "all-2" : "all-1", "all", &all, &n);
+        look_at_block(names[kind], names[kind], &some, &again);
+        CHECK(n == again && n > 20 && all.size == some.size);
+        for (int64_t row = 0; row < HEADS * n; row++) {
+            const int64_t h = row / n, i = row % n;
+            const float *p = all.map + (h * all.size + i) * all.size;
+            const float *found = some.map + (h * all.size + i) * all.size;
+            double expected[N], total = 0;
+            for (int64_t j = 0; j < n; j++) {
+                const double away = (double)(kind == 1 && h % 2 ? j - i : i - j);
+                expected[j] = away < 0 ? 0 : (double)p[j] * exp(-away * slope[kind][h]);
+                total += expected[j];
+            }
+            for (int64_t j = 0; j < n; j++)
+                CHECK_NEAR((double)found[j], expected[j] / total, 2e-6);
+        }
+    }
+}
+
+/* Shorter stories beside a longer one have the bits that they have alone. */
+static void compare_rows(const char *folder, const char *visible)
+{
+    fv_recipe *recipe = NULL;
+    fv_run *run = NULL;
+    fv_model *model =
+        small_model(ctx, &recipe, &run, folder_sub(folder),
+                    (run_setting[]){{"data.facts", "2"}, {"reader.visible", visible}, {0}});
     fv_story_batch b;
     int64_t words[FV_STORY_VOCABULARY], most = 0;
     CHECK_OK(ctx, fv_story_batch_create(ctx, 6, &b));
@@ -216,6 +296,13 @@ static void rows_do_not_depend_on_the_batch(void)
     fv_recipe_destroy(&recipe);
 }
 
+static void rows_do_not_depend_on_the_batch(void)
+{
+    compare_rows("rows-all", "all");
+    compare_rows("rows-past", "past");
+    compare_rows("rows-directions", "directions");
+}
+
 static double loss_of(fv_model *model, const fv_batch *batch)
 {
     double value = NAN;
@@ -235,6 +322,7 @@ static void losses_add_up(void)
         fv_run *run = NULL;
         fv_model *model = small_model(ctx, &recipe, &run, folder_sub(with ? "with" : "without"),
                                       (run_setting[]){{"data.facts", "2"},
+                                                      {"reader.visible", with ? "past" : "all"},
                                                       {"reader.support", with ? "1" : "0"},
                                                       {"reader.summary", with ? "1" : "0"},
                                                       {0}});
@@ -262,13 +350,22 @@ static void losses_add_up(void)
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
-static const run_setting learning[] = {{"train.task", "stories"},      {"data.facts", "1"},
-                                       {"data.train_count", "2000"},   {"data.valid_count", "150"},
-                                       {"train.batch_examples", "32"}, {"train.optimizer", "adam"},
-                                       {"train.lr", "0.005"},          {"train.clip", "1"},
-                                       {"train.steps", "300"},         {"train.eval_every", "300"},
-                                       {"reader.width", "32"},         {"reader.hops", "1"},
-                                       {"reader.summary", "1"},        {0}};
+static const run_setting learning[] = {{"train.task", "stories"},
+                                       {"data.facts", "1"},
+                                       {"data.train_count", "2000"},
+                                       {"data.valid_count", "150"},
+                                       {"train.batch_examples", "32"},
+                                       {"train.optimizer", "adam"},
+                                       {"train.lr", "0.005"},
+                                       {"train.clip", "1"},
+                                       {"train.steps", "300"},
+                                       {"train.eval_every", "300"},
+                                       {"reader.width", "32"},
+                                       {"reader.hops", "1"},
+                                       {"reader.summary", "1"},
+                                       {"reader.layers", "1"},
+                                       {"reader.visible", "directions"},
+                                       {0}};
 
 static void one_fact_is_learned_in_seconds(void)
 {
@@ -429,6 +526,7 @@ TEST_MAIN(argc, argv)
     folder_make();
     if (fv_ctx_create(NULL, &ctx) != FV_OK) return 1;
     RUN(hops_follow_the_formula);
+    RUN(blocks_see_what_the_recipe_says);
     RUN(rows_do_not_depend_on_the_batch);
     RUN(losses_add_up);
     RUN(one_fact_is_learned_in_seconds);

@@ -12,7 +12,16 @@
  * order of words in a sum. Adjacent weights: C_k = A_(k+1) and H = 1; layer-wise: A and C are the
  * same for all hops. The sum of a sentence knows nothing of other sentences: what came of an object
  * in the end is a matter of all hops. With blocks, a sentence has seen the others before it is
- * looked up.
+ * looked up. reader.visible says which ones a block's head h sees from sentence i, and how scores
+ * fall with the distance (as in ALiBi, Press et al. 2022; directions: Shen et al. 2018):
+ *
+ *     all          all of them; no bias
+ *     past         j <= i:  score -= 2^-(h mod 4) (i - j)
+ *     directions   even h: j <= i, odd h: j >= i;  score -= 2^-(h/2 mod 4) |i - j|
+ *
+ * "Who held the apple then" is the last sentence about the apple before this one: with the bias a
+ * head that only looks for the apple finds it, with vectors of time it has to learn to compare
+ * times.
  *
  * Fields: "story" and "question" (entries are sentences of "words" tokens, 0 past the end),
  * "previous" (the answer to the question before, -1: none), and for the loss "answer" (-1: does not
@@ -30,6 +39,8 @@
 #include "tensor/tensor.h"
 
 enum { MOST_LAYERS = 16, MOST_HOPS = 16, MOST_WORDS = 64, MOST_SENTENCES = 1 << 14 };
+enum { SEES_ALL, SEES_PAST, SEES_DIRECTIONS }; /* reader.visible */
+enum { SLOPES = 4 };                           /* 1, 1/2, 1/4, 1/8, and again */
 enum { QUESTIONS = 8 }; /* a batch has a multiple of it, the rest is padding */
 
 typedef struct reader {
@@ -37,6 +48,7 @@ typedef struct reader {
     int64_t width, words, sentences, answers;
     int layers, hops;
     bool adjacent;
+    int visible;
     double dropout, support_weight, summary_weight;
     fv_tensor *embedding, *time, *answer_table; /* answer_table: [answers + 1], the last for none */
     fv_dense gate, previous, transfer, classes, summary;
@@ -53,6 +65,9 @@ static const fv_key keys[] = {
     {"reader.layers", FV_KEY_INT, "1", 0, MOST_LAYERS, NULL,
      "Transformer blocks over the sentences; 0: a memory network"},
     {"reader.heads", FV_KEY_INT, "4", 1, 1024, NULL, "attention heads of a block"},
+    {"reader.visible", FV_KEY_CHOICE, "all", 0, 0, "all|past|directions",
+     "sentences that heads of a block see: all, those so far, or half the heads those so far and "
+     "half those from there on; past and directions: near ones more"},
     {"reader.dropout", FV_KEY_REAL, "0", 0, 0.95, NULL, "of sentences and blocks"},
     {"reader.support", FV_KEY_REAL, "0", 0, 100, NULL,
      "weight of a loss that shows each hop its supporting sentence; 0: none"},
@@ -140,6 +155,7 @@ static fv_status create(fv_params *params, const fv_recipe *recipe, const fv_dat
                   .layers = (int)fv_recipe_int(recipe, "reader.layers"),
                   .hops = (int)fv_recipe_int(recipe, "reader.hops"),
                   .adjacent = fv_recipe_choice(recipe, "reader.weights") == 0,
+                  .visible = fv_recipe_choice(recipe, "reader.visible"),
                   .dropout = fv_recipe_real(recipe, "reader.dropout"),
                   .support_weight = fv_recipe_real(recipe, "reader.support"),
                   .summary_weight = fv_recipe_real(recipe, "reader.summary")};
@@ -208,17 +224,46 @@ static fv_tensor *times(fv_ctx *ctx, const reader *m, fv_tensor *lengths, int64_
     return fv_minimum(ctx, fv_maximum(ctx, after, fv_zeros(ctx, FV_I64, 0, NULL)), last);
 }
 
+static float distance_bias(const reader *m, int64_t head, int64_t i, int64_t j)
+{
+    const bool both = m->visible == SEES_DIRECTIONS;
+    const int64_t away = both && head % 2 == 1 ? j - i : i - j;
+    const int64_t slope = (both ? head / 2 : head) % SLOPES;
+    return away < 0 ? -INFINITY : -ldexpf((float)away, (int)-slope);
+}
+
+/* The bias of scores by distance, [heads, n, n]; NULL: none. */
+static fv_tensor *distance_biases(fv_ctx *ctx, const reader *m, int64_t n)
+{
+    if (m->layers == 0 || m->visible == SEES_ALL) return NULL;
+    const int64_t heads = m->block[0].self.cfg.heads;
+    const size_t bytes = (size_t)(heads * n * n) * sizeof(float);
+    float *table = fv_mem_alloc(&ctx->mem, bytes);
+    if (!table) {
+        fv_poison(ctx, FV_ERR_MEMORY, "no memory for a table");
+        return ctx->invalid;
+    }
+    for (int64_t h = 0; h < heads; h++)
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j < n; j++)
+                table[(h * n + i) * n + j] = distance_bias(m, h, i, j);
+    fv_tensor *t = fv_from_host(ctx, FV_F32, 3, (int64_t[]){heads, n, n}, table);
+    fv_mem_free(&ctx->mem, table, bytes);
+    return t;
+}
+
 static fv_tensor *run_blocks(fv_ctx *ctx, const reader *m, fv_tensor *x, fv_tensor *lengths,
                              const fv_pass *pass)
 {
     const bool training = pass && pass->training;
     if (training && m->dropout > 0) x = fv_dropout(ctx, x, m->dropout);
+    fv_tensor *bias = distance_biases(ctx, m, fv_tensor_size(x, 1));
     for (int i = 0; i < m->layers; i++) {
         char site[32];
         snprintf(site, sizeof site, "encoder.%d.self", i);
         fv_block_result result;
         const bool wanted = pass && fv_capture_wants(pass->capture, site);
-        fv_block_input in = {.x = x, .key_lengths = lengths, .training = training};
+        fv_block_input in = {.x = x, .bias = bias, .key_lengths = lengths, .training = training};
         if (wanted) in.capture_self = pass->capture->options;
         x = fv_block_run(ctx, &m->block[i], &in, &result);
         if (wanted) fv_capture_report(ctx, pass->capture, site, &result.self.captured);
