@@ -17,7 +17,8 @@
 #include "support/tensors.h"
 #include "support/test.h"
 
-enum { ROWS = 2, N = 5, IN = 3, HIDDEN = 4, WIDTH = 3 };
+/* Fewer distances than positions: the farthest keys share a bias. */
+enum { ROWS = 2, N = 5, IN = 3, HIDDEN = 4, WIDTH = 3, DISTANCES = 3 };
 
 static fv_ctx *ctx;
 
@@ -34,9 +35,12 @@ static fv_tensor *numbers(int rank, const int64_t *shape, double from)
 
 static fv_tensor *inputs(int64_t n) { return numbers(3, (int64_t[]){ROWS, n, IN}, 0.4); }
 
-static void make_layer(fv_params *params, int64_t width, fv_lstmn_layer *out)
+static void make_layer(fv_params *params, int64_t width, int64_t distances, fv_lstmn_layer *out)
 {
-    CHECK_OK(ctx, fv_lstmn_layer_create(params, "l", IN, HIDDEN, width, out));
+    const fv_lstmn_sizes sizes = {
+        .in = IN, .hidden = HIDDEN, .width = width, .distances = distances, .recency = 0.8};
+    CHECK_OK(ctx, fv_lstmn_layer_create(params, "l", &sizes, out));
+    CHECK((out->nearness != NULL) == (width > 0 && distances > 0));
     if (out->v) CHECK_OK(ctx, fv_tensor_write(ctx, out->v, (float[]){1.5F, -2, 0.7F}, WIDTH * 4));
 }
 
@@ -62,11 +66,12 @@ static void expect_row(const fv_lstmn_layer *l, const float *x, int n, double h[
                        double a[][N])
 {
     float xg[4 * HIDDEN * IN], rg[4 * HIDDEN * HIDDEN], xq[WIDTH * IN], rq[WIDTH * HIDDEN],
-        k[WIDTH * HIDDEN], v[WIDTH];
+        k[WIDTH * HIDDEN], v[WIDTH], b[DISTANCES] = {0};
     double c[N][HIDDEN], r[HIDDEN] = {0};
     values_of(l->x_gates.weight, xg), values_of(l->r_gates.weight, rg);
     values_of(l->x_query.weight, xq), values_of(l->r_query.weight, rq);
     values_of(l->key.weight, k), values_of(l->v, v);
+    if (l->nearness) values_of(l->nearness, b);
     for (int t = 0; t < n; t++) {
         double in[IN], q[WIDTH] = {0}, m[HIDDEN] = {0}, sum = 0, gates[4 * HIDDEN] = {0};
         for (int i = 0; i < IN; i++)
@@ -79,6 +84,7 @@ static void expect_row(const fv_lstmn_layer *l, const float *x, int n, double h[
             product(k, WIDTH, HIDDEN, h[j], key);
             for (int i = 0; i < WIDTH; i++)
                 score += (double)v[i] * tanh(q[i] + key[i]);
+            if (l->nearness) score += (double)b[t - j < DISTANCES ? DISTANCES - (t - j) : 0];
             sum += a[t][j] = exp(score);
         }
         for (int j = 0; j < N; j++) {
@@ -96,13 +102,13 @@ static void expect_row(const fv_lstmn_layer *l, const float *x, int n, double h[
     }
 }
 
-static void states_and_weights_are_the_formula(void)
+static void expect_formula(int64_t distances)
 {
     fv_params *params = NULL;
     fv_lstmn_layer layer;
     fv_lstmn_tape tape = {0};
     CHECK_OK(ctx, fv_params_create(ctx, &params));
-    make_layer(params, WIDTH, &layer);
+    make_layer(params, WIDTH, distances, &layer);
     fv_tensor *weights, *x = inputs(N), *h = fv_lstmn_read(ctx, &layer, x, NULL, &tape, &weights);
     float got[ROWS][N][HIDDEN], map[ROWS][N][N], in[ROWS][N][IN];
     CHECK_OK(ctx, fv_tensor_read(ctx, h, got, sizeof got));
@@ -121,14 +127,34 @@ static void states_and_weights_are_the_formula(void)
     fv_params_destroy(&params);
 }
 
+static void states_and_weights_are_the_formula(void)
+{
+    expect_formula(0);
+    expect_formula(DISTANCES);
+}
+
+/* The biases begin at -recency (distance - 1), the farthest first. */
+static void biases_begin_with_the_recent(void)
+{
+    fv_params *params = NULL;
+    fv_lstmn_layer layer;
+    float b[DISTANCES];
+    CHECK_OK(ctx, fv_params_create(ctx, &params));
+    make_layer(params, WIDTH, DISTANCES, &layer);
+    values_of(layer.nearness, b);
+    for (int i = 0; i < DISTANCES; i++)
+        CHECK_NEAR((double)b[i], -0.8 * (DISTANCES - 1 - i), 1e-6);
+    fv_params_destroy(&params);
+}
+
 static void a_tape_continues(void)
 {
-    for (int64_t width = 0; width <= WIDTH; width += WIDTH) {
+    for (int turn = 0; turn < 3; turn++) {
         fv_params *params = NULL;
         fv_lstmn_layer layer;
         fv_lstmn_tape once = {0}, twice = {0};
         CHECK_OK(ctx, fv_params_create(ctx, &params));
-        make_layer(params, width, &layer);
+        make_layer(params, turn > 0 ? WIDTH : 0, turn > 1 ? DISTANCES : 0, &layer);
         float whole[ROWS][N][HIDDEN], parts[ROWS][N][HIDDEN];
         fv_tensor *x = inputs(N), *first = fv_slice(ctx, x, 1, 0, 2, 1),
                   *rest = fv_slice(ctx, x, 1, 2, N, 1), *list[2];
@@ -148,7 +174,7 @@ static void a_plain_layer_is_an_lstm(void)
     fv_lstmn_layer layer;
     fv_lstmn_tape tape = {0};
     CHECK_OK(ctx, fv_params_create(ctx, &params));
-    make_layer(params, 0, &layer);
+    make_layer(params, 0, DISTANCES, &layer);
     fv_tensor *x = inputs(N), *got = fv_lstmn_read(ctx, &layer, x, NULL, &tape, NULL);
     fv_tensor *gates = fv_transpose(ctx, fv_dense_run(ctx, &layer.x_gates, x), 0, 1);
     fv_tensor *want = fv_lstm(ctx, gates, layer.r_gates.weight, NULL, NULL, false, NULL, NULL);
@@ -188,11 +214,11 @@ static double value_of(const fv_lstmn_layer *layer, bool padded)
 /* The derivative along one random direction of each parameter, against central differences. */
 static void gradients_are_right(void)
 {
-    for (int turn = 0; turn < 4; turn++) {
+    for (int turn = 0; turn < 8; turn++) {
         fv_params *params = NULL;
         fv_lstmn_layer layer;
         CHECK_OK(ctx, fv_params_create(ctx, &params));
-        make_layer(params, turn & 1 ? 0 : WIDTH, &layer);
+        make_layer(params, turn & 1 ? 0 : WIDTH, turn & 4 ? DISTANCES : 0, &layer);
         CHECK_OK(ctx, fv_backward(ctx, weighted_sum(&layer, turn & 2)));
         for (int p = 0; p < fv_params_count(params); p++) {
             fv_tensor *t = fv_params_tensor(params, p);
@@ -231,7 +257,8 @@ static void gradients_are_right(void)
         "train.eval_every", "150"                                                                  \
     }
 
-static const run_setting language[] = {{"train.task", "language"}, TEXTS, {0}};
+static const run_setting language[] = {
+    {"train.task", "language"}, {"lstmn.recency", "1"}, TEXTS, {0}};
 static const run_setting lines[] = {
     {"train.task", "language"}, {"data.documents", "lines"}, {"lstmn.layers", "2"}, TEXTS, {0}};
 static const run_setting classes[] = {{"train.task", "classify"}, TEXTS, {0}};
@@ -505,6 +532,7 @@ TEST_MAIN(argc, argv)
     folder_prefer_memory();
     ctx = run_context(1, 5);
     RUN(states_and_weights_are_the_formula);
+    RUN(biases_begin_with_the_recent);
     RUN(a_tape_continues);
     RUN(a_plain_layer_is_an_lstm);
     RUN(gradients_are_right);

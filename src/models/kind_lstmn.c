@@ -41,6 +41,8 @@ static const fv_key keys[] = {
     {"lstmn.memory", FV_KEY_CHOICE, "tape", 0, 0, "tape|state",
      "what a step reads: all earlier states by attention, or the last one (a plain LSTM)"},
     {"lstmn.width", FV_KEY_INT, "0", 0, 65536, NULL, "width of the attention; 0: hidden"},
+    {"lstmn.recency", FV_KEY_REAL, "-1", -1, 100, NULL,
+     "learns a bias of scores by distance d, at first -recency (d - 1); -1: none, as published"},
     {"lstmn.context", FV_KEY_INT, "64", 2, FV_LSTMN_LONGEST, NULL, "tokens of the longest text"},
     {"lstmn.dropout", FV_KEY_REAL, "0.2", 0, 0.95, NULL,
      "dropout of the token vectors and of the last layer's states"},
@@ -87,16 +89,18 @@ static fv_status create_layers(lstmn *m, fv_params *params, const fv_recipe *rec
                   width = fv_recipe_int(recipe, "lstmn.width"),
                   outputs = m->labels > 0 ? m->labels : m->vocabulary;
     const bool plain = fv_recipe_choice(recipe, "lstmn.memory") == 1;
+    const double recency = fv_recipe_real(recipe, "lstmn.recency");
     int64_t in = asked > 0 ? asked : hidden;
     FV_TRY(fv_embedding_create(params, "embedding", m->vocabulary, in, 0.1, &m->embedding));
     for (int i = 0; i < m->layers; i++, in = hidden) {
         char name[32];
+        const fv_lstmn_sizes sizes = {.in = in,
+                                      .hidden = hidden,
+                                      .width = plain ? 0 : (width > 0 ? width : hidden),
+                                      .distances = recency < 0 ? 0 : m->context,
+                                      .recency = recency};
         snprintf(name, sizeof name, "layer.%d", i);
-        FV_TRY(fv_lstmn_layer_create(params, name, in, hidden,
-                                     plain       ? 0
-                                     : width > 0 ? width
-                                                 : hidden,
-                                     &m->layer[i]));
+        FV_TRY(fv_lstmn_layer_create(params, name, &sizes, &m->layer[i]));
     }
     return fv_dense_create(params, m->labels > 0 ? "classes" : "tokens", hidden, outputs, true, 0,
                            &m->out);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/ctx.h"
+#include "tensor/host_table.h"
 #include "tensor/tensor.h"
 
 static fv_status create_dense(fv_params *params, const char *prefix, const char *name, int64_t in,
@@ -13,10 +14,25 @@ static fv_status create_dense(fv_params *params, const char *prefix, const char 
     return fv_dense_create(params, full, in, out, bias, 0, dense);
 }
 
-fv_status fv_lstmn_layer_create(fv_params *params, const char *prefix, int64_t in, int64_t hidden,
-                                int64_t width, fv_lstmn_layer *out)
+/* The biases at first: the last element is distance 1. */
+static fv_tensor *create_nearness(fv_params *params, const char *prefix, const fv_lstmn_sizes *size)
 {
     fv_ctx *ctx = fv_params_ctx(params);
+    char name[96];
+    snprintf(name, sizeof name, "%s.nearness", prefix);
+    const int64_t n = size->distances;
+    if (ctx->error != FV_OK) return ctx->invalid;
+    float *start = fv_host_alloc(ctx, FV_F32, 1, &n);
+    for (int64_t i = 0; start && i < n; i++)
+        start[i] = (float)(-size->recency * (double)(n - 1 - i));
+    return fv_params_add(params, name, fv_host_tensor(ctx, FV_F32, start, 1, &n, FV_F32));
+}
+
+fv_status fv_lstmn_layer_create(fv_params *params, const char *prefix, const fv_lstmn_sizes *size,
+                                fv_lstmn_layer *out)
+{
+    fv_ctx *ctx = fv_params_ctx(params);
+    const int64_t in = size->in, hidden = size->hidden, width = size->width;
     fv_lstmn_layer layer = {.plain = width == 0, .hidden = hidden};
     FV_TRY(create_dense(params, prefix, "x_gates", in, 4 * hidden, true, &layer.x_gates));
     FV_TRY(create_dense(params, prefix, "r_gates", hidden, 4 * hidden, false, &layer.r_gates));
@@ -27,6 +43,7 @@ fv_status fv_lstmn_layer_create(fv_params *params, const char *prefix, int64_t i
         FV_TRY(create_dense(params, prefix, "key", hidden, width, false, &layer.key));
         snprintf(name, sizeof name, "%s.v", prefix);
         layer.v = fv_params_add(params, name, fv_rand_normal(ctx, FV_F32, 1, &width, 0, 0.1));
+        if (size->distances > 0) layer.nearness = create_nearness(params, prefix, size);
     }
     if (ctx->error == FV_OK) *out = layer;
     return ctx->error;
@@ -53,6 +70,17 @@ static fv_tensor *append(fv_ctx *ctx, fv_tensor *tape, fv_tensor *entry)
     return tape ? fv_concat(ctx, 2, (fv_tensor *[]){tape, last}, 2) : last;
 }
 
+/* The bias of each of n keys, [n]; NULL: none. */
+static fv_tensor *bias_of(fv_ctx *ctx, const fv_lstmn_layer *layer, int64_t n)
+{
+    if (!layer->nearness || ctx->error != FV_OK) return NULL;
+    const int64_t known = layer->nearness->shape[0], far = n - known;
+    if (far <= 0) return fv_slice(ctx, layer->nearness, 0, known - n, known, 1);
+    fv_tensor *last = fv_slice(ctx, layer->nearness, 0, 0, 1, 1);
+    fv_tensor *part[] = {fv_broadcast(ctx, last, 1, &far), layer->nearness};
+    return fv_concat(ctx, 2, part, 0);
+}
+
 /* Reads the tape for one position: sets tape->h and c to r_t and m_t. */
 static fv_tensor *read_tape(fv_ctx *ctx, const fv_lstmn_layer *layer, fv_tensor *query,
                             fv_lstmn_tape *tape, bool want_weights)
@@ -63,6 +91,7 @@ static fv_tensor *read_tape(fv_ctx *ctx, const fv_lstmn_layer *layer, fv_tensor 
                                    .k = tape->keys,
                                    .v = tape->states,
                                    .w = layer->v,
+                                   .bias = bias_of(ctx, layer, tape->keys->shape[2]),
                                    .visible =
                                        tape->visible ? fv_cast(ctx, tape->visible, FV_U8) : NULL};
     fv_attention how;

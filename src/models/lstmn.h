@@ -6,6 +6,10 @@
  *     r_t  = sum_i a_i h_i,   m_t = sum_i a_i c_i                     0 at the first step
  *     h_t, c_t = LSTM(x_t, r_t, m_t)                                  in place of h_{t-1}, c_{t-1}
  *
+ * With `distances` a score has a learned bias for its distance, s_i + b_(t-i), which begins at
+ * -recency (t - i - 1): the layer begins as one that reads mostly the last state, as an LSTM does.
+ * Distances from `distances` on share the last bias.
+ *
  *     fv_lstmn_tape tape = {0};
  *     fv_tensor *h = fv_lstmn_read(ctx, &layer, x, NULL, &tape, NULL);     // [rows, n, hidden]
  *     h = fv_lstmn_read(ctx, &layer, next, NULL, &tape, NULL);             // continues
@@ -19,12 +23,20 @@
 
 enum { FV_LSTMN_LONGEST = 4096 }; /* positions of one call */
 
+typedef struct fv_lstmn_sizes {
+    int64_t in, hidden;
+    int64_t width;     /* of the attention; 0: a plain LSTM */
+    int64_t distances; /* with a bias of their own; 0: none */
+    double recency;
+} fv_lstmn_sizes;
+
 typedef struct fv_lstmn_layer {
     bool plain;
     int64_t hidden;
     fv_dense x_gates, r_gates;      /* to 4 hidden each: i, f, g, o */
     fv_dense x_query, r_query, key; /* to the width of the attention; not with plain */
     fv_tensor *v;                   /* [width]; likewise */
+    fv_tensor *nearness;            /* [distances], the farthest first; NULL: no bias */
 } fv_lstmn_layer;
 
 /* What was read so far; all NULL before the first position. */
@@ -35,9 +47,9 @@ typedef struct fv_lstmn_tape {
     fv_tensor *h, *c;   /* [rows, hidden]: r_t; of plain layers h_t, c_t */
 } fv_lstmn_tape;
 
-/* Parameters prefix.x_gates.weight and so on. width: of the attention; 0: plain. */
-fv_status fv_lstmn_layer_create(fv_params *params, const char *prefix, int64_t in, int64_t hidden,
-                                int64_t width, fv_lstmn_layer *out);
+/* Parameters prefix.x_gates.weight and so on. */
+fv_status fv_lstmn_layer_create(fv_params *params, const char *prefix, const fv_lstmn_sizes *sizes,
+                                fv_lstmn_layer *out);
 
 /*
  * Reads x [rows, n, in] after what is on the tape, and adds to it. Returns h [rows, n, hidden].
