@@ -81,7 +81,8 @@ fv_status fv_point_sets_make(fv_ctx *ctx, fv_problem problem, const fv_batch *ba
     s->begin[0] = 0;
     for (int64_t i = 0; i < s->rows; i++) {
         s->begin[i + 1] = s->begin[i] + s->field->length[i];
-        fv_points_rank(problem, s->field->length[i], s->field->row[i], s->rank + s->begin[i]);
+        if (problem == FV_PROBLEM_DELAUNAY) /* the others need no ranks (fv_points_valid) */
+            fv_points_rank(problem, s->field->length[i], s->field->row[i], s->rank + s->begin[i]);
     }
     return FV_OK;
 }
