@@ -20,7 +20,7 @@
 #include "fovea/train.h"
 #include "output.h"
 
-enum { ROWS = 128, BATCHES = 4, LOSSES = 3, TRAINED = 10, TOURS = 256, TOGETHER = 32 };
+enum { ROWS = 128, BATCHES = 4, LOSSES = 3, TRAINED = 10, TOURS = 256 };
 
 /* Instances of one size. */
 typedef struct cities {
@@ -183,18 +183,23 @@ static void write_list(FILE *to, const char *before, const int64_t *list, int64_
     fputs("]", to);
 }
 
-/* All tours, some at a time: what a step reads then stays in the caches. */
+/* Instances of a batch: few enough that what a step reads stays in the caches, enough to make the
+ * cost of a call small. A divisor of TOURS. */
+static int64_t together(int64_t n) { return n <= 20 ? 64 : n <= 50 ? 32 : 16; }
+
+/* All tours, some at a time. */
 static void call_tours(void *arg)
 {
     bed *b = arg;
     fv_search_config greedy;
     fv_search_config_init(&greedy, sizeof greedy);
     greedy.no_scores = true;
-    for (int64_t first = 0; first < b->cities->count && b->status == FV_OK; first += TOGETHER) {
-        const fv_batch batch = batch_of(b->cities, first, TOGETHER);
+    const int64_t some = together(b->cities->n);
+    for (int64_t first = 0; first < b->cities->count && b->status == FV_OK; first += some) {
+        const fv_batch batch = batch_of(b->cities, first, some);
         fv_outputs *outputs = NULL;
         b->status = fv_point(b->model, &batch, &greedy, &outputs);
-        for (int64_t i = 0; b->status == FV_OK && b->outputs && i < TOGETHER; i++) {
+        for (int64_t i = 0; b->status == FV_OK && b->outputs && i < some; i++) {
             const fv_output *o = fv_outputs_get(outputs, i, 0);
             write_list(b->outputs, first + i > 0 ? ",\n" : "\n", o->tokens, o->count);
         }

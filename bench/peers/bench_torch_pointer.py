@@ -2,8 +2,10 @@
 self-attention or an LSTM as its encoder: PyTorch against `fovea bench pointer` with the same weights and
 batches. Compares the losses of the first steps. The answers are given, so PyTorch too runs the decoder's
 LSTM over all steps at once and scores all steps in one broadcast sum; attention is
-scaled_dot_product_attention, Adam is the fused one. The last lines are Fovea's speed over PyTorch's, each
-with its best number of threads. Needs --fovea PROGRAM."""
+scaled_dot_product_attention, Adam is the fused one. PyTorch runs in two forms. "published" has the operations
+of the published model. "rewritten" is that after Fovea's own algebra: the embedding of the cities multiplied
+into the weights of the LSTMs that read it, and no last step, which has one choice left. The last lines are
+Fovea's speed over PyTorch's, each with its best number of threads. Needs --fovea PROGRAM."""
 import json
 import os
 import statistics
@@ -56,7 +58,7 @@ class Pointer(torch.nn.Module):
     def read(self, e):
         """States of the inputs, and the decoder's first state."""
         if self.reads_in_order:
-            h, (last, cell) = self.encoder(e)
+            h, (last, cell) = self.encode(e)
             return h, last[-1:], cell[-1:]
         x, (rows, n, width) = e, e.shape
         for i in range(self.layers):
@@ -71,6 +73,9 @@ class Pointer(torch.nn.Module):
         h = self.norm(x, "encoder.norm")
         first = torch.tanh(self.linear(h.mean(1), "decoder.first"))[None]
         return h, first, torch.zeros_like(first)
+
+    def encode(self, e):
+        return self.encoder(e)
 
     def loss(self, points, answers):
         rows, n, _ = points.shape
@@ -88,8 +93,47 @@ class Pointer(torch.nn.Module):
         return F.cross_entropy(u.view(-1, n), answers.reshape(-1))
 
 
+class Rewritten(Pointer):
+    def encode(self, x):
+        """The first layer's input weight times the embedding reads the points themselves."""
+        w = list(self.encoder._flat_weights)
+        w[2] = w[2] + w[0] @ self["embed.bias"]
+        w[0] = w[0] @ self["embed.weight"]
+        zeros = x.new_zeros(self.encoder.num_layers, x.shape[0], self.encoder.hidden_size)
+        h, last, cell = torch.lstm(x, (zeros, zeros), w, True, self.encoder.num_layers, 0.0, True,
+                                   False, True)
+        return h, (last, cell)
+
+    def loss(self, points, answers):
+        rows, n, _ = points.shape
+        width, steps = self["pointer.v"].shape[0], max(n - 1, 1)
+        h, first, cell = self.read(points if self.reads_in_order else self.linear(points, "embed"))
+        marks = points.new_tensor([1.0, 0.0]).expand(rows, n, 2)
+        table = torch.cat([points, marks, h], 2)
+        chosen = table.gather(1, answers[:, :steps - 1, None].expand(-1, -1, table.shape[2]))
+        start = self["decoder.start"].view(-1)
+        begin = torch.cat([points.new_tensor([0.0] * (points.shape[2] + 1) + [1.0]), start[width:]])
+        fed = torch.cat([begin.expand(rows, 1, -1), chosen], 1)
+        w = list(self.decoder._flat_weights)
+        embedding = torch.cat([self["embed.weight"], self["embed.bias"][:, None],
+                               start[:width, None]], 1)
+        w[0] = torch.cat([w[0][:, :width] @ embedding, w[0][:, width:]], 1)
+        s = torch.lstm(fed, (first.contiguous(), cell.contiguous()), w, True, 1, 0.0, True, False,
+                       True)[0]
+        k, q = self.linear(h, "pointer.key"), self.linear(s, "pointer.query")
+        u = torch.tanh(q[:, :, None] + k[:, None]) @ self["pointer.v"]
+        used = F.one_hot(answers[:, :steps], n).cumsum(1).roll(1, 1)
+        used[:, 0] = 0
+        u = u.masked_fill(used.bool(), float("-inf"))
+        return F.cross_entropy(u.reshape(-1, n), answers[:, :steps].reshape(-1)) * (steps / n)
+
+
+FORMS = {"published": Pointer, "rewritten": Rewritten}
+
+
 class Work:
-    def __init__(self, folder, part, name):
+    def __init__(self, folder, part, name, form):
+        self.form = FORMS[form]
         self.part = part[f"{name}_{CITIES}"]
         self.weights = read_safetensors(os.path.join(folder, name, "model.safetensors"))
         points = torch.tensor(self.part["points"]).view(-1, CITIES, 2).split(ROWS)
@@ -97,7 +141,7 @@ class Work:
         self.start()
 
     def start(self):
-        self.model = Pointer(self.weights)
+        self.model = self.form(self.weights)
         self.optim = torch.optim.Adam(self.model.parameters(), 1e-3, fused=True)
         self.steps = 0
 
@@ -141,29 +185,30 @@ def main():
                        check=False, capture_output=True)
         with open(os.path.join(folder, "work.json")) as file:
             part = json.load(file)
-        works = {f"train_{name}": Work(folder, part, name) for name in ("set", "lstm")}
+        works = {(f"train_{name}", form): Work(folder, part, name, form)
+                 for name in ("set", "lstm") for form in FORMS}
     sound, times = True, {}
-    for name, work in works.items():
+    for (name, form), work in works.items():
         worst = work.worst_difference()
         sound = sound and worst < 1e-4
-        show(bench="peers", name=name, worst_loss_difference=float(f"{worst:.2g}"))
+        show(bench="peers", name=name, by=form, worst_loss_difference=float(f"{worst:.2g}"))
     for _ in range(args.rounds):
         for threads in [args.threads] if args.threads else thread_settings():
             torch.set_num_threads(threads)
-            for name, work in works.items():
+            for (name, form), work in works.items():
                 work.start()
-                times.setdefault((name, "torch", threads), []).append(timed(work.train))
+                times.setdefault((name, form, threads), []).append(timed(work.train))
             for name, ns in run_fovea(args.fovea, threads).items():
                 times.setdefault((name, "fovea", threads), []).append(ns)
     best = {}
     for (name, by, threads), list_of_ns in times.items():
         ns = statistics.median(list_of_ns)
         best[name, by] = min(ns, best.get((name, by), ns))
-        show(bench="peers", name=name, by=by if by == "fovea" else "torch " + torch.__version__,
+        show(bench="peers", name=name, by=by if by == "fovea" else f"torch {torch.__version__} {by}",
              threads=threads, choices_per_second=round(1e9 / ns))
-    for name in works:
+    for name in dict.fromkeys(name for name, _ in works):
         show(bench="peers", name=name,
-             vs_torch=round(best[name, "torch"] / best[name, "fovea"], 3))
+             **{f"vs_{form}": round(best[name, form] / best[name, "fovea"], 3) for form in FORMS})
     sys.exit(not sound)
 
 

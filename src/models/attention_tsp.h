@@ -39,17 +39,23 @@ typedef struct fv_attention_tsp {
     fv_attention_tsp_search *search;
 } fv_attention_tsp;
 
-/* What the decoder reads of a batch. Choice 0, the end, is never valid. */
+/* What the decoder reads of a batch. Choice 0, the end, is never valid; its rows are zeros, as are
+ * those of choices beyond a shorter set. */
 typedef struct fv_attention_tsp_memory {
     fv_tensor *k, *v; /* [rows, heads, 1 + longest, d], of the attention of a step */
     fv_tensor *point; /* [rows, 1 + longest, width], multiplied with W_out of that attention */
-    fv_tensor *fixed; /* [rows, width] */
-    fv_tensor *first, *last; /* [1 + total, width]: what the first and the last city add to a query;
-                                row 0: before there is one */
+    fv_tensor *last;  /* [rows, 1 + longest, width]: what the last city adds to a query */
+    fv_tensor *fixed; /* [rows, width]: of every query of a set */
+    fv_tensor *none;  /* [1, width]: added before there is a first city */
+    fv_tensor *h;     /* [total, width]: states of the cities */
 } fv_attention_tsp_memory;
 
 fv_attention_tsp_memory fv_attention_tsp_encode(fv_ctx *ctx, fv_attention_tsp *m,
                                                 const fv_point_sets *sets, bool training);
+/* [rows, width]: the part of a query that stays the same once there is a first city, `first`
+ * i64 [rows] of the cities of all sets. */
+fv_tensor *fv_attention_tsp_begun(fv_ctx *ctx, const fv_attention_tsp *m, fv_tensor *h,
+                                  fv_tensor *fixed, fv_tensor *first);
 
 /* For fv_model_kind. */
 fv_tensor *fv_attention_tsp_loss(fv_ctx *ctx, void *self, const fv_batch *batch,

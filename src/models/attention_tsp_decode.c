@@ -8,21 +8,45 @@
 
 /* ---- the loss ------------------------------------------------------------------------------- */
 
-/* Row 1 + of[k] of a table for step k of all; row 0 for padded steps. [rows, longest, width] */
-static fv_tensor *of_steps(fv_ctx *ctx, const fv_point_answers *a, int64_t rows, const int64_t *of,
-                           fv_tensor *table, int64_t width)
+/* Fills [rows][longest] with rows of `tables`, and after it [rows] with the first cities. */
+static void find_rows(const fv_point_sets *sets, const fv_point_answers *a, int64_t *constant,
+                      int64_t *last, int64_t *first)
 {
-    const int64_t count = rows * a->longest;
-    int64_t *index = fv_mem_zalloc(&ctx->mem, (size_t)count * sizeof *index);
-    if (!index) {
+    const int64_t choices = 1 + sets->longest;
+    for (int64_t i = 0, at = 0; i < sets->rows; at += a->steps[i++]) {
+        first[i] = sets->begin[i] + a->choice[at] - 1;
+        for (int64_t t = 0; t < a->longest; t++) {
+            const bool any = t > 0 && t < a->steps[i];
+            constant[i * a->longest + t] = any ? sets->rows + i : i;
+            last[i * a->longest + t] = i * choices + (any ? a->choice[at + t - 1] : 0);
+        }
+    }
+}
+
+/* Queries of all steps, [rows, longest, width]: a constant part, which is another one before there
+ * is a first city, and what the last city adds. Padded steps are as the first one. */
+static fv_tensor *queries(fv_ctx *ctx, const fv_attention_tsp *m, const fv_point_sets *sets,
+                          const fv_point_answers *a, const fv_attention_tsp_memory *memory)
+{
+    const int64_t rows = sets->rows, count = rows * a->longest, width = m->width;
+    const size_t bytes = (size_t)(2 * count + rows) * sizeof(int64_t);
+    int64_t *constant = fv_mem_alloc(&ctx->mem, bytes), *last = constant + count;
+    if (!constant) {
         fv_poison(ctx, FV_ERR_MEMORY, "no memory for %lld steps", (long long)count);
         return ctx->invalid;
     }
-    for (int64_t k = 0; k < a->all; k++)
-        index[a->place[k]] = 1 + of[k];
-    fv_tensor *x = fv_index_select(ctx, table, fv_from_host(ctx, FV_I64, 1, &count, index), 0);
-    fv_mem_free(&ctx->mem, index, (size_t)count * sizeof *index);
-    return fv_reshape(ctx, x, 3, (int64_t[]){rows, a->longest, width});
+    find_rows(sets, a, constant, last, last + count);
+    fv_tensor *first = fv_from_host(ctx, FV_I64, 1, &rows, last + count);
+    fv_tensor *const part[] = {fv_add(ctx, memory->fixed, memory->none),
+                               fv_attention_tsp_begun(ctx, m, memory->h, memory->fixed, first)};
+    fv_tensor *cities = fv_reshape(ctx, memory->last, 2, (int64_t[]){-1, width});
+    fv_tensor *q =
+        fv_add(ctx,
+               fv_index_select(ctx, fv_concat(ctx, 2, part, 0),
+                               fv_from_host(ctx, FV_I64, 1, &count, constant), 0),
+               fv_index_select(ctx, cities, fv_from_host(ctx, FV_I64, 1, &count, last), 0));
+    fv_mem_free(&ctx->mem, constant, bytes);
+    return q;
 }
 
 static fv_tensor *loss_of_tours(fv_ctx *ctx, fv_attention_tsp *m, const fv_point_sets *sets,
@@ -34,9 +58,7 @@ static fv_tensor *loss_of_tours(fv_ctx *ctx, fv_attention_tsp *m, const fv_point
     fv_tensor *visible =
         fv_from_host(ctx, FV_U8, 4, (int64_t[]){rows, 1, steps, choices}, a->valid);
     const fv_attend_extra extra = {.visible = visible};
-    fv_tensor *q = fv_add(ctx, of_steps(ctx, a, rows, a->first, memory.first, width),
-                          of_steps(ctx, a, rows, a->last, memory.last, width));
-    q = fv_add(ctx, q, fv_unsqueeze(ctx, memory.fixed, 1));
+    fv_tensor *q = queries(ctx, m, sets, a, &memory);
     q = fv_reshape(ctx, q, 4, (int64_t[]){rows, steps, m->heads, width / m->heads});
     fv_tensor *g =
         fv_attend(ctx, fv_transpose(ctx, q, 1, 2), memory.k, memory.v, NULL, &extra, NULL);
@@ -79,32 +101,40 @@ fv_tensor *fv_attention_tsp_loss(fv_ctx *ctx, void *self, const fv_batch *batch,
 
 /* ---- search --------------------------------------------------------------------------------- */
 
+/* What the steps read. Points are stored width first: a step multiplies one row with them. */
+typedef struct tables {
+    fv_tensor *k, *v;
+    fv_tensor *point; /* [rows, width, choices] */
+    fv_tensor *query; /* [rows, width]: the part of the query that is not of the last city */
+} tables;
+
 struct fv_attention_tsp_search {
     fv_point_sets sets;
     fv_point_search rows;
-    fv_attention_tsp_memory all, now; /* of every set, of every row */
-    int64_t *first, *last;            /* [room]: rows of the tables that make the query */
+    tables all, now; /* of every set, of every row */
+    fv_tensor *last, *none, *h;
+    int64_t *first, *at; /* [room]: first cities, rows of `last` */
     size_t room;
 };
 
-static void hold_memory(fv_ctx *ctx, fv_attention_tsp_memory *place,
-                        const fv_attention_tsp_memory *t)
+static void hold_tables(fv_ctx *ctx, tables *place, const tables *t)
 {
     fv_hold_tensor(ctx, &place->k, t->k);
     fv_hold_tensor(ctx, &place->v, t->v);
     fv_hold_tensor(ctx, &place->point, t->point);
-    fv_hold_tensor(ctx, &place->fixed, t->fixed);
-    fv_hold_tensor(ctx, &place->first, t->first);
-    fv_hold_tensor(ctx, &place->last, t->last);
+    fv_hold_tensor(ctx, &place->query, t->query);
 }
 
 void fv_attention_tsp_search_free(fv_attention_tsp *m)
 {
     fv_attention_tsp_search *s = m->search;
-    const fv_attention_tsp_memory none = {.k = NULL};
+    const tables none = {.k = NULL};
     if (!s) return;
-    hold_memory(m->ctx, &s->now, &none);
-    hold_memory(m->ctx, &s->all, &none);
+    hold_tables(m->ctx, &s->now, &none);
+    hold_tables(m->ctx, &s->all, &none);
+    fv_hold_tensor(m->ctx, &s->last, NULL);
+    fv_hold_tensor(m->ctx, &s->none, NULL);
+    fv_hold_tensor(m->ctx, &s->h, NULL);
     fv_point_search_free(&s->rows);
     fv_point_sets_free(&s->sets);
     if (s->first) fv_mem_free(&m->ctx->mem, s->first, 2 * s->room * sizeof *s->first);
@@ -121,7 +151,7 @@ static fv_status make_room(fv_attention_tsp *m, int64_t rows)
     if (s->first) fv_mem_free(&m->ctx->mem, s->first, 2 * s->room * sizeof *s->first);
     s->room = (size_t)rows;
     s->first = bigger;
-    s->last = bigger + rows;
+    s->at = bigger + rows;
     return FV_OK;
 }
 
@@ -132,7 +162,7 @@ static fv_status begin(void *user, int64_t sources)
     FV_RETURN_IF(!s || sources != s->sets.rows, m->ctx, FV_ERR_STATE,
                  "attention-tsp: the stepper was made for other sets");
     FV_TRY(make_room(m, sources));
-    hold_memory(m->ctx, &s->now, &s->all);
+    hold_tables(m->ctx, &s->now, &s->all);
     return fv_point_search_start(&s->rows, &s->sets);
 }
 
@@ -143,10 +173,25 @@ static void feed(void *user, int64_t rows, const int64_t *tokens)
     fv_point_search_feed(&s->rows, rows, tokens);
     for (int64_t i = 0; i < rows; i++) {
         const bool any = tokens[i] > 0;
-        const int64_t begin_at = s->sets.begin[s->rows.source[i]];
-        s->first[i] = any ? 1 + begin_at + s->rows.history[i * s->rows.max_steps] : 0;
-        s->last[i] = any ? begin_at + tokens[i] : 0;
+        const int64_t source = s->rows.source[i];
+        s->first[i] = s->sets.begin[source] + (any ? s->rows.history[i * s->rows.max_steps] : 0);
+        s->at[i] = source * (1 + s->sets.longest) + tokens[i];
     }
+}
+
+/* [rows, width] */
+static fv_tensor *next_query(fv_ctx *ctx, const fv_attention_tsp *m)
+{
+    fv_attention_tsp_search *s = m->search;
+    const int64_t rows = s->rows.rows;
+    if (s->rows.step == 0) return fv_add(ctx, s->now.query, s->none);
+    if (s->rows.step == 1) {
+        fv_tensor *first = fv_from_host(ctx, FV_I64, 1, &rows, s->first);
+        first = fv_attention_tsp_begun(ctx, m, s->h, s->now.query, first);
+        if (ctx->error == FV_OK) fv_hold_tensor(ctx, &s->now.query, first);
+    }
+    fv_tensor *at = fv_from_host(ctx, FV_I64, 1, &rows, s->at);
+    return fv_add(ctx, s->now.query, fv_index_select(ctx, s->last, at, 0));
 }
 
 static fv_status step(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weights,
@@ -159,15 +204,11 @@ static fv_status step(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weig
     out->mask = fv_point_search_valid(ctx, &s->rows);
     const fv_attend_extra extra = {
         .visible = fv_reshape(ctx, out->mask, 4, (int64_t[]){rows, 1, 1, choices})};
-    fv_tensor *first = fv_from_host(ctx, FV_I64, 1, &rows, s->first),
-              *last = fv_from_host(ctx, FV_I64, 1, &rows, s->last);
-    fv_tensor *q = fv_add(ctx, fv_index_select(ctx, s->now.first, first, 0),
-                          fv_index_select(ctx, s->now.last, last, 0));
-    q = fv_reshape(ctx, fv_add(ctx, q, s->now.fixed), 4,
-                   (int64_t[]){rows, m->heads, 1, width / m->heads});
+    fv_tensor *q =
+        fv_reshape(ctx, next_query(ctx, m), 4, (int64_t[]){rows, m->heads, 1, width / m->heads});
     fv_tensor *g = fv_attend(ctx, q, s->now.k, s->now.v, NULL, &extra, NULL);
-    g = fv_reshape(ctx, g, 3, (int64_t[]){rows, width, 1});
-    fv_tensor *u = fv_squeeze(ctx, fv_matmul(ctx, s->now.point, g), 2);
+    g = fv_reshape(ctx, g, 3, (int64_t[]){rows, 1, width});
+    fv_tensor *u = fv_squeeze(ctx, fv_matmul(ctx, g, s->now.point), 1);
     u = fv_tanh(ctx, fv_scale(ctx, u, 1 / sqrt((double)width)));
     out->logits = fv_scale(ctx, u, m->clip);
     if (want_weights)
@@ -185,15 +226,14 @@ static fv_status select_rows(void *user, int64_t rows, const int64_t *from)
     FV_TRY(fv_point_search_select(&s->rows, rows, from));
     fv_scope_begin(ctx);
     fv_tensor *source = fv_from_host(ctx, FV_I64, 1, &rows, s->rows.source);
-    const fv_attention_tsp_memory next = {
+    fv_tensor *before = fv_from_host(ctx, FV_I64, 1, &rows, from);
+    const tables next = {
         .k = fv_index_select(ctx, s->all.k, source, 0),
         .v = fv_index_select(ctx, s->all.v, source, 0),
         .point = fv_index_select(ctx, s->all.point, source, 0),
-        .fixed = fv_index_select(ctx, s->all.fixed, source, 0),
-        .first = s->all.first,
-        .last = s->all.last,
+        .query = fv_index_select(ctx, s->now.query, before, 0),
     };
-    hold_memory(ctx, &s->now, &next);
+    hold_tables(ctx, &s->now, &next);
     fv_scope_end(ctx);
     return ctx->error;
 }
@@ -212,7 +252,14 @@ fv_status fv_attention_tsp_stepper(void *self, const fv_batch *inputs, fv_steppe
         fv_scope_begin(ctx);
         fv_no_grad_begin(ctx);
         const fv_attention_tsp_memory memory = fv_attention_tsp_encode(ctx, m, &s->sets, false);
-        hold_memory(ctx, &s->all, &memory);
+        const tables all = {.k = memory.k,
+                            .v = memory.v,
+                            .point = fv_contiguous(ctx, fv_transpose(ctx, memory.point, 1, 2)),
+                            .query = memory.fixed};
+        hold_tables(ctx, &s->all, &all);
+        fv_hold_tensor(ctx, &s->last, fv_reshape(ctx, memory.last, 2, (int64_t[]){-1, m->width}));
+        fv_hold_tensor(ctx, &s->none, memory.none);
+        fv_hold_tensor(ctx, &s->h, memory.h);
         fv_no_grad_end(ctx);
         fv_scope_end(ctx);
         status = ctx->error;

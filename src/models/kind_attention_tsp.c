@@ -131,31 +131,47 @@ static fv_tensor *split_heads(fv_ctx *ctx, const fv_attention_tsp *m, fv_tensor 
     return fv_transpose(ctx, x, 1, 2);
 }
 
-/* h + attention(h) */
+/* Queries, keys and values of a layer in one product, as the weight [3 width, width]. */
+static fv_tensor *qkv_weight(fv_ctx *ctx, const fv_attention_tsp *m,
+                             const fv_attention_tsp_layer *l)
+{
+    fv_tensor *const w[] = {as_linear(ctx, l->w_query, m->width),
+                            as_linear(ctx, l->w_key, m->width), as_linear(ctx, l->w_val, m->width)};
+    return fv_concat(ctx, 3, w, 0);
+}
+
+/* The same of the first layer from the points x, W (A x + b) = (W A) x + W b: with two numbers a
+ * point that is hardly any arithmetic. */
+static fv_tensor *qkv_of_points(fv_ctx *ctx, const fv_attention_tsp *m, fv_tensor *x)
+{
+    fv_tensor *w = qkv_weight(ctx, m, &m->layer[0]);
+    fv_tensor *bias = fv_matmul(ctx, w, fv_unsqueeze(ctx, m->embed.bias, 1));
+    return fv_linear(ctx, x, fv_matmul(ctx, w, m->embed.weight), fv_squeeze(ctx, bias, 1));
+}
+
+/* h + attention, from the queries, keys and values of h */
 static fv_tensor *attend(fv_ctx *ctx, const fv_attention_tsp *m, const fv_attention_tsp_layer *l,
-                         fv_tensor *begin, fv_tensor *h)
+                         fv_tensor *begin, fv_tensor *qkv, fv_tensor *h)
 {
     const int64_t width = m->width;
-    fv_tensor *const w[] = {as_linear(ctx, l->w_query, width), as_linear(ctx, l->w_key, width),
-                            as_linear(ctx, l->w_val, width)};
-    fv_tensor *qkv = fv_linear(ctx, h, fv_concat(ctx, 3, w, 0), NULL);
     const fv_attend_extra extra = {.q_begin = begin, .k_begin = begin};
     fv_tensor *y = fv_attend(ctx, split_heads(ctx, m, qkv, 0), split_heads(ctx, m, qkv, 1),
                              split_heads(ctx, m, qkv, 2), NULL, &extra, NULL);
     y = fv_reshape(ctx, fv_contiguous(ctx, fv_transpose(ctx, y, 1, 2)), 2, (int64_t[]){-1, width});
     fv_tensor *out = fv_reshape(ctx, l->w_out, 2, (int64_t[]){width, width});
-    out = fv_contiguous(ctx, fv_transpose(ctx, out, 0, 1));
-    return fv_linear_act(ctx, y, out, NULL, FV_ACT_NONE, h);
+    return fv_linear_act(ctx, y, fv_transpose(ctx, out, 0, 1), NULL, FV_ACT_NONE, h);
 }
 
 /* h [total, width]. */
 static fv_tensor *encode(fv_ctx *ctx, fv_attention_tsp *m, const fv_point_sets *sets, bool training)
 {
-    fv_tensor *begin = fv_point_sets_begin(ctx, sets);
-    fv_tensor *h = fv_dense_run(ctx, &m->embed, fv_point_sets_values(ctx, sets));
+    fv_tensor *begin = fv_point_sets_begin(ctx, sets), *x = fv_point_sets_values(ctx, sets);
+    fv_tensor *h = fv_dense_run(ctx, &m->embed, x);
     for (int i = 0; i < m->layers; i++) {
         const fv_attention_tsp_layer *l = &m->layer[i];
-        h = attend(ctx, m, l, begin, h);
+        fv_tensor *qkv =
+            i == 0 ? qkv_of_points(ctx, m, x) : fv_linear(ctx, h, qkv_weight(ctx, m, l), NULL);
+        h = attend(ctx, m, l, begin, qkv, h);
         h = fv_batch_norms_run(ctx, &m->norms, l->norm[0], h, training);
         fv_tensor *up = fv_linear_act(ctx, h, l->up.weight, l->up.bias, FV_ACT_RELU, NULL);
         h = fv_linear_act(ctx, up, l->down.weight, l->down.bias, FV_ACT_NONE, h);
@@ -164,41 +180,42 @@ static fv_tensor *encode(fv_ctx *ctx, fv_attention_tsp *m, const fv_point_sets *
     return h;
 }
 
-/* A row in front of x [total, width]. */
-static fv_tensor *after_row(fv_ctx *ctx, fv_tensor *row, fv_tensor *x)
+/* The first or the last city's columns of W_step. */
+static fv_tensor *step_weight(fv_ctx *ctx, const fv_attention_tsp *m, int i)
 {
-    return fv_concat(ctx, 2, (fv_tensor *[]){row, x}, 0);
+    return fv_slice(ctx, m->step, 1, i * m->width, (i + 1) * m->width, 1);
+}
+
+fv_tensor *fv_attention_tsp_begun(fv_ctx *ctx, const fv_attention_tsp *m, fv_tensor *h,
+                                  fv_tensor *fixed, fv_tensor *first)
+{
+    return fv_linear_act(ctx, fv_index_select(ctx, h, first, 0), step_weight(ctx, m, 0), NULL,
+                         FV_ACT_NONE, fixed);
 }
 
 fv_attention_tsp_memory fv_attention_tsp_encode(fv_ctx *ctx, fv_attention_tsp *m,
                                                 const fv_point_sets *sets, bool training)
 {
-    const int64_t width = m->width, choices = 1 + sets->longest, d = width / m->heads;
+    const int64_t rows = sets->rows, width = m->width, choices = 1 + sets->longest,
+                  d = width / m->heads, wide[] = {rows, choices, width};
     fv_attention_tsp_memory out;
-    fv_tensor *h = encode(ctx, m, sets, training);
-    fv_tensor *first = fv_slice(ctx, m->step, 1, 0, width, 1),
-              *last = fv_slice(ctx, m->step, 1, width, 2 * width, 1);
-    fv_tensor *none = fv_linear(ctx, fv_unsqueeze(ctx, m->before, 0), m->step, NULL);
-    out.first = after_row(ctx, none, fv_linear(ctx, h, fv_contiguous(ctx, first), NULL));
-    out.last = after_row(ctx, fv_zeros(ctx, FV_F32, 2, (int64_t[]){1, width}),
-                         fv_linear(ctx, h, fv_contiguous(ctx, last), NULL));
-    out.fixed = fv_linear(ctx, fv_point_sets_mean(ctx, sets, h), m->fixed, NULL);
+    out.h = encode(ctx, m, sets, training);
+    out.fixed = fv_linear(ctx, fv_point_sets_mean(ctx, sets, out.h), m->fixed, NULL);
+    out.none = fv_linear(ctx, fv_unsqueeze(ctx, m->before, 0), m->step, NULL);
 
+    fv_tensor *zeros = fv_zeros(ctx, FV_F32, 2, (int64_t[]){1, width});
+    fv_tensor *h = fv_concat(ctx, 2, (fv_tensor *[]){zeros, out.h}, 0);
+    h = fv_index_select(ctx, h, fv_point_sets_choices(ctx, sets), 0);
     fv_tensor *attended = fv_slice(ctx, m->nodes, 0, 0, 2 * width, 1),
               *point = fv_slice(ctx, m->nodes, 0, 2 * width, 3 * width, 1);
-    fv_tensor *index = fv_point_sets_choices(ctx, sets);
     fv_tensor *kv = fv_linear(ctx, h, attended, NULL);
-    kv = after_row(ctx, fv_zeros(ctx, FV_F32, 2, (int64_t[]){1, 2 * width}), kv);
-    kv = fv_index_select(ctx, kv, index, 0);
-    kv = fv_reshape(ctx, kv, 5, (int64_t[]){sets->rows, choices, 2, m->heads, d});
+    kv = fv_reshape(ctx, kv, 5, (int64_t[]){rows, choices, 2, m->heads, d});
     kv = fv_contiguous(ctx, fv_permute(ctx, kv, (int[]){2, 0, 3, 1, 4}));
     out.k = fv_squeeze(ctx, fv_slice(ctx, kv, 0, 0, 1, 1), 0);
     out.v = fv_squeeze(ctx, fv_slice(ctx, kv, 0, 1, 2, 1), 0);
     point = fv_matmul(ctx, fv_transpose(ctx, m->out, 0, 1), point);
-    fv_tensor *p = fv_linear(ctx, h, point, NULL);
-    p = after_row(ctx, fv_zeros(ctx, FV_F32, 2, (int64_t[]){1, width}), p);
-    out.point = fv_reshape(ctx, fv_index_select(ctx, p, index, 0), 3,
-                           (int64_t[]){sets->rows, choices, width});
+    out.point = fv_reshape(ctx, fv_linear(ctx, h, point, NULL), 3, wide);
+    out.last = fv_reshape(ctx, fv_linear(ctx, h, step_weight(ctx, m, 1), NULL), 3, wide);
     return out;
 }
 

@@ -106,23 +106,25 @@ static void destroy(void *self)
 
 /* ---- the encoder ---------------------------------------------------------------------------- */
 
-static fv_tensor *embed(fv_ctx *ctx, const fv_pointer *m, fv_tensor *x)
+/* The inputs with their sines and cosines, [total, numbers]. */
+static fv_tensor *read_inputs(fv_ctx *ctx, const fv_pointer *m, const fv_point_sets *sets)
 {
-    fv_tensor *part[1 + 2 * 16] = {x};
+    fv_tensor *x = fv_point_sets_values(ctx, sets), *part[1 + 2 * 16] = {x};
     int count = 1;
     for (int k = 0; k < m->frequencies; k++) {
         fv_tensor *angle = fv_scale(ctx, x, ldexp(3.14159265358979323846, k));
         part[count++] = fv_sin(ctx, angle);
         part[count++] = fv_cos(ctx, angle);
     }
-    return fv_dense_run(ctx, &m->embed, count > 1 ? fv_concat(ctx, count, part, 1) : x);
+    return count > 1 ? fv_concat(ctx, count, part, 1) : x;
 }
 
 /* h [total, width] and the first state by self-attention. */
 static fv_tensor *read_set(fv_ctx *ctx, const fv_pointer *m, const fv_point_sets *sets,
-                           fv_tensor *e, bool training, fv_pointer_memory *out)
+                           fv_tensor *x, bool training, fv_pointer_memory *out)
 {
-    fv_tensor *begin = fv_point_sets_begin(ctx, sets), *x = fv_unsqueeze(ctx, e, 0);
+    fv_tensor *begin = fv_point_sets_begin(ctx, sets);
+    x = fv_unsqueeze(ctx, fv_dense_run(ctx, &m->embed, x), 0);
     for (int i = 0; i < m->layers; i++) {
         const fv_block_input in = {
             .x = x, .q_begin = begin, .k_begin = begin, .training = training};
@@ -134,10 +136,23 @@ static fv_tensor *read_set(fv_ctx *ctx, const fv_pointer *m, const fv_point_sets
     return x;
 }
 
-/* The same by an LSTM in the order of the inputs. Rows of `e` are sets one after the other, the
+/* The LSTM that reads the inputs, with the embedding in the weight of its first layer:
+ * A (W x + b) = (A W) x + A b. */
+static fv_rnn reader_of_inputs(fv_ctx *ctx, const fv_pointer *m)
+{
+    fv_rnn rnn = m->reader;
+    fv_rnn_weights *w = &rnn.weights[0][0];
+    fv_tensor *bias = fv_matmul(ctx, w->input, fv_unsqueeze(ctx, m->embed.bias, 1));
+    w->input_bias = fv_add(ctx, w->input_bias, fv_squeeze(ctx, bias, 1));
+    w->input = fv_matmul(ctx, w->input, m->embed.weight);
+    rnn.cfg.input = fv_tensor_size(m->embed.weight, 1);
+    return rnn;
+}
+
+/* The same by an LSTM in the order of the inputs. Rows of `x` are sets one after the other, the
  * LSTM wants packed sequences. */
 static fv_tensor *read_in_order(fv_ctx *ctx, const fv_pointer *m, const fv_point_sets *sets,
-                                fv_tensor *e, bool training, fv_pointer_memory *out)
+                                fv_tensor *x, bool training, fv_pointer_memory *out)
 {
     fv_packed_sequences p;
     if (fv_pack_sequences(ctx, sets->rows, sets->field->length, &p) != FV_OK) {
@@ -155,8 +170,9 @@ static fv_tensor *read_in_order(fv_ctx *ctx, const fv_pointer *m, const fv_point
         }
     if (there) {
         fv_rnn_state last;
-        e = fv_index_select(ctx, e, fv_from_host(ctx, FV_I64, 1, &sets->total, there), 0);
-        h = fv_rnn_run(ctx, &m->reader, e, &p, NULL, training, &last);
+        const fv_rnn reader = reader_of_inputs(ctx, m);
+        x = fv_index_select(ctx, x, fv_from_host(ctx, FV_I64, 1, &sets->total, there), 0);
+        h = fv_rnn_run(ctx, &reader, x, &p, NULL, training, &last);
         h = fv_index_select(ctx, h, fv_from_host(ctx, FV_I64, 1, &sets->total, back), 0);
         out->h = last.h[m->layers - 1][0];
         out->c = last.c[m->layers - 1][0];
@@ -166,15 +182,43 @@ static fv_tensor *read_in_order(fv_ctx *ctx, const fv_pointer *m, const fv_point
     return h;
 }
 
+static fv_tensor *filled(fv_ctx *ctx, int64_t rows, int64_t columns, double value)
+{
+    return fv_full(ctx, FV_F32, 2, (int64_t[]){rows, columns}, value);
+}
+
+/* The table, and the weight for its rows (models/pointer.h). */
+static void feed_states(fv_ctx *ctx, const fv_pointer *m, fv_tensor *x, fv_tensor *h,
+                        fv_pointer_memory *out)
+{
+    const fv_rnn_weights *w = &m->writer.weights[0][0];
+    const int64_t width = m->width, numbers = fv_tensor_size(m->embed.weight, 1);
+    if (ctx->error != FV_OK) return;
+    const int64_t total = fv_tensor_size(h, 0);
+    fv_tensor *const rows[] = {x, filled(ctx, total, 1, 1), filled(ctx, total, 1, 0), h};
+    fv_tensor *start = fv_unsqueeze(ctx, m->start, 0);
+    fv_tensor *const first[] = {filled(ctx, 1, numbers + 1, 0), filled(ctx, 1, 1, 1),
+                                fv_slice(ctx, start, 1, width, 2 * width, 1)};
+    out->table = fv_concat(
+        ctx, 2, (fv_tensor *[]){fv_concat(ctx, 3, first, 1), fv_concat(ctx, 4, rows, 1)}, 0);
+
+    fv_tensor *begun = fv_slice(ctx, start, 1, 0, width, 1);
+    fv_tensor *const embedded[] = {m->embed.weight, fv_unsqueeze(ctx, m->embed.bias, 1),
+                                   fv_transpose(ctx, begun, 0, 1)};
+    fv_tensor *a = fv_slice(ctx, w->input, 1, 0, width, 1);
+    fv_tensor *const parts[] = {fv_matmul(ctx, a, fv_concat(ctx, 3, embedded, 1)),
+                                fv_slice(ctx, w->input, 1, width, 2 * width, 1)};
+    out->input = fv_concat(ctx, 2, parts, 1);
+}
+
 fv_pointer_memory fv_pointer_encode(fv_ctx *ctx, const fv_pointer *m, const fv_point_sets *sets,
                                     bool training)
 {
-    fv_pointer_memory out = {.h = ctx->invalid, .c = ctx->invalid};
-    fv_tensor *e = embed(ctx, m, fv_point_sets_values(ctx, sets));
-    fv_tensor *h = m->reads_in_order ? read_in_order(ctx, m, sets, e, training, &out)
-                                     : read_set(ctx, m, sets, e, training, &out);
-    fv_tensor *fed = fv_concat(ctx, 2, (fv_tensor *[]){e, h}, 1);
-    out.table = fv_concat(ctx, 2, (fv_tensor *[]){fv_unsqueeze(ctx, m->start, 0), fed}, 0);
+    fv_tensor *none = ctx->invalid, *x = read_inputs(ctx, m, sets);
+    fv_pointer_memory out = {.table = none, .input = none, .h = none, .c = none};
+    fv_tensor *h = m->reads_in_order ? read_in_order(ctx, m, sets, x, training, &out)
+                                     : read_set(ctx, m, sets, x, training, &out);
+    feed_states(ctx, m, x, h, &out);
     fv_tensor *key = fv_dense_run(ctx, &m->key, h);
     key = fv_concat(ctx, 2, (fv_tensor *[]){fv_unsqueeze(ctx, m->end, 0), key}, 0);
     key = fv_index_select(ctx, key, fv_point_sets_choices(ctx, sets), 0);

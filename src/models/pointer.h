@@ -17,6 +17,7 @@ typedef struct fv_pointer_search {
     fv_point_sets sets;
     fv_point_search rows;
     fv_tensor *table;    /* [1 + total, fed]: what is fed after each choice */
+    fv_tensor *input;    /* the decoder's weight for such rows */
     fv_tensor *all_keys; /* [sets, 1 + longest, width] */
     fv_tensor *keys;     /* of each row */
     fv_tensor *first_h, *first_c, *h, *c;
@@ -38,9 +39,17 @@ typedef struct fv_pointer {
     fv_pointer_search *search;
 } fv_pointer;
 
-/* What the decoder reads of a batch. */
+/*
+ * What the decoder reads of a batch. Its LSTM reads [e ; h] of an input, where e = W x + b. The
+ * product of its weight A = [A_e, A_h] with that is the same as
+ *
+ *     [A_e [W, b, s_e], A_h] [x ; 1 ; 0 ; h],   at the start  ... [0 ; 0 ; 1 ; s_h]
+ *
+ * where s is what is fed first. x has few numbers, so this is about half the arithmetic.
+ */
 typedef struct fv_pointer_memory {
-    fv_tensor *table; /* [1 + total, 2 width]: row 0 is fed first, row 1 + k after input k */
+    fv_tensor *table; /* [1 + total, fed]: row 0 is fed first, row 1 + k after input k */
+    fv_tensor *input; /* [4 width, fed]: the decoder's weight for such rows */
     fv_tensor *keys;  /* [rows, 1 + longest, width]: of the end, then of the inputs */
     fv_tensor *h, *c; /* [rows, width]: the decoder's first state */
 } fv_pointer_memory;

@@ -23,7 +23,9 @@ static fv_tensor *run_decoder(fv_ctx *ctx, const fv_pointer *m, const fv_pointer
     fv_rnn_state start = {.h = {{memory->h}}, .c = {{memory->c}}};
     fv_tensor *x =
         fv_index_select(ctx, memory->table, fv_from_host(ctx, FV_I64, 1, &a->all, fed), 0);
-    fv_tensor *s = fv_rnn_run(ctx, &m->writer, x, p, &start, true, NULL);
+    fv_rnn writer = m->writer;
+    writer.weights[0][0].input = memory->input;
+    fv_tensor *s = fv_rnn_run(ctx, &writer, x, p, &start, true, NULL);
     return fv_packed_pad(ctx, p, s, NULL);
 }
 
@@ -87,8 +89,8 @@ void fv_pointer_search_free(fv_pointer *m)
 {
     fv_pointer_search *s = m->search;
     if (!s) return;
-    fv_tensor **held[] = {&s->table,   &s->all_keys, &s->keys, &s->first_h,
-                          &s->first_c, &s->h,        &s->c};
+    fv_tensor **held[] = {&s->table,   &s->input,   &s->all_keys, &s->keys,
+                          &s->first_h, &s->first_c, &s->h,        &s->c};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++)
         fv_hold_tensor(m->ctx, held[i], NULL);
     fv_point_search_free(&s->rows);
@@ -138,7 +140,7 @@ static fv_status step(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weig
     (void)tokens; /* `feed` has them */
     fv_tensor *x =
         fv_index_select(ctx, s->table, fv_from_host(ctx, FV_I64, 1, &s->rows.rows, s->fed), 0);
-    fv_tensor *gates = fv_add(ctx, fv_linear(ctx, x, w->input, w->input_bias),
+    fv_tensor *gates = fv_add(ctx, fv_linear(ctx, x, s->input, w->input_bias),
                               fv_linear(ctx, s->h, w->hidden, w->hidden_bias));
     fv_tensor *h = NULL, *c = NULL;
     fv_lstm_cell(ctx, gates, s->c, &h, &c);
@@ -188,6 +190,7 @@ fv_status fv_pointer_stepper(void *self, const fv_batch *inputs, fv_stepper *out
         fv_no_grad_begin(ctx);
         const fv_pointer_memory memory = fv_pointer_encode(ctx, m, &s->sets, false);
         fv_hold_tensor(ctx, &s->table, memory.table);
+        fv_hold_tensor(ctx, &s->input, memory.input);
         fv_hold_tensor(ctx, &s->all_keys, memory.keys);
         fv_hold_tensor(ctx, &s->first_h, memory.h);
         fv_hold_tensor(ctx, &s->first_c, memory.c);

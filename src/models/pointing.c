@@ -81,7 +81,8 @@ fv_status fv_point_sets_make(fv_ctx *ctx, fv_problem problem, const fv_batch *ba
     s->begin[0] = 0;
     for (int64_t i = 0; i < s->rows; i++) {
         s->begin[i + 1] = s->begin[i] + s->field->length[i];
-        fv_points_rank(problem, s->field->length[i], s->field->row[i], s->rank + s->begin[i]);
+        if (problem == FV_PROBLEM_DELAUNAY) /* the others need no ranks (fv_points_valid) */
+            fv_points_rank(problem, s->field->length[i], s->field->row[i], s->rank + s->begin[i]);
     }
     return FV_OK;
 }
@@ -160,6 +161,28 @@ void fv_point_answers_free(fv_point_answers *a)
     a->valid = NULL;
 }
 
+/* Where an answer holds every input, one choice is left for its last step: that step has
+ * probability one, and adds nothing to a loss or to a gradient. */
+static int64_t steps_to_learn(const fv_point_sets *s, int64_t i, int64_t steps)
+{
+    const bool all = !fv_problem_has_end(s->problem) && steps == s->field->length[i];
+    return all && steps > 1 ? steps - 1 : steps;
+}
+
+/* The last input of an answer, for which there may be no step: it exists and is a new one. */
+static fv_status check_last(const fv_point_sets *s, const int64_t *answer, int64_t count, int64_t i)
+{
+    const int64_t last = answer[count - 1];
+    FV_RETURN_IF(last < 0 || last >= s->field->length[i], s->ctx, FV_ERR_ARGUMENT,
+                 "answer %lld names input %lld of %lld", (long long)i, (long long)last,
+                 (long long)s->field->length[i]);
+    for (int64_t t = 0; t < count - 1; t++)
+        FV_RETURN_IF(answer[t] == last, s->ctx, FV_ERR_ARGUMENT,
+                     "answer %lld: choice %lld is not valid for %s", (long long)i,
+                     (long long)(count - 1), fv_problem_name(s->problem));
+    return FV_OK;
+}
+
 /* The steps of row i, the first of which is number `at` of all. */
 static fv_status add_answer(const fv_point_sets *s, const int64_t *answer, int64_t count, int64_t i,
                             int64_t at, fv_point_answers *a)
@@ -192,8 +215,9 @@ fv_status fv_point_answers_make(const fv_point_sets *s, const fv_batch *batch, f
     FV_RETURN_IF(!target || !target->length || target->dtype != FV_I64 || target->rank != 0, s->ctx,
                  FV_ERR_ARGUMENT, "the batch has no \"target\" of input numbers (i64)");
     for (int64_t i = 0; i < s->rows; i++) {
-        const int64_t steps = target->length[i] + end;
-        FV_RETURN_IF(target->length[i] < 1 || steps > fv_point_steps(s->problem, s->longest),
+        const int64_t steps = steps_to_learn(s, i, target->length[i] + end);
+        FV_RETURN_IF(target->length[i] < 1 ||
+                         target->length[i] + end > fv_point_steps(s->problem, s->longest),
                      s->ctx, FV_ERR_ARGUMENT, "answer %lld has %lld inputs", (long long)i,
                      (long long)target->length[i]);
         a->all += steps;
@@ -212,8 +236,10 @@ fv_status fv_point_answers_make(const fv_point_sets *s, const fv_batch *batch, f
     a->first = a->last + a->all;
     int64_t at = 0;
     for (int64_t i = 0; i < s->rows; at += a->steps[i++]) {
-        a->steps[i] = target->length[i] + end;
+        a->steps[i] = steps_to_learn(s, i, target->length[i] + end);
         FV_TRY(add_answer(s, target->row[i], target->length[i], i, at, a));
+        if (a->steps[i] < target->length[i])
+            FV_TRY(check_last(s, target->row[i], target->length[i], i));
     }
     return FV_OK;
 }
