@@ -198,6 +198,41 @@ static void it_has_gradients_unless_frozen(void)
     }
 }
 
+/* ---- the generator's classes ---------------------------------------------------------------- */
+
+/* sagan.class_std scales the vectors of classes and nothing else. */
+static void class_vectors_are_scaled(void)
+{
+    static const char *const names[CLASSES] = {"a", "b", "c"};
+    fv_data_spec spec = {.ability = FV_CAN_DRAW, .labels = names, .label_count = CLASSES};
+    fv_data_spec_set(&spec, "channels", 1);
+    fv_data_spec_set(&spec, "height", 8);
+    fv_data_spec_set(&spec, "width", 8);
+    fv_data_spec_set(&spec, "noise", FEATURES);
+    for (int given = 0; given < 2; given++) {
+        static const run_setting quarter[] = {{"sagan.class_std", "0.25"}, {0}};
+        float table[2][CLASSES * FEATURES], first[2];
+        for (int k = 0; k < 2; k++) {
+            fv_ctx *ctx = run_context(1, 5);
+            fv_recipe *recipe = run_recipe(ctx, k && given ? quarter : (run_setting[]){{0}});
+            fv_model *model = NULL;
+            CHECK_OK(ctx, fv_model_create(ctx, "sagan", recipe, &spec, &model));
+            fv_params *params = fv_model_params(model);
+            CHECK_OK(ctx, fv_tensor_read(ctx, fv_params_find(params, "generator.classes.weight"),
+                                         table[k], sizeof table[k]));
+            fv_tensor *w = fv_params_find(params, "generator.first.weight");
+            fv_tensor *row = fv_slice(ctx, fv_reshape(ctx, w, 1, (int64_t[]){-1}), 0, 0, 1, 1);
+            CHECK_OK(ctx, fv_tensor_read(ctx, row, &first[k], sizeof first[k]));
+            fv_model_close(&model);
+            fv_recipe_destroy(&recipe);
+            fv_ctx_destroy(&ctx);
+        }
+        CHECK(first[0] == first[1]);
+        for (int i = 0; i < CLASSES * FEATURES; i++)
+            CHECK(table[1][i] == (given ? 0.25f : 1) * table[0][i] && table[0][i] != 0);
+    }
+}
+
 /* ---- memory --------------------------------------------------------------------------------- */
 
 /* True: memory sufficed. */
@@ -245,6 +280,7 @@ TEST_MAIN(argc, argv)
     RUN(score_is_that_of_a_layer_over_the_grid);
     RUN(with_it_places_matter);
     RUN(it_has_gradients_unless_frozen);
+    RUN(class_vectors_are_scaled);
     RUN(memory_may_run_out);
     return TEST_END();
 }

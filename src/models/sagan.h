@@ -33,6 +33,7 @@ typedef struct fv_sagan_sizes {
     int last;                        /* level of the smallest grid */
     int attend;                      /* level that attends */
     int64_t features;                /* of the discriminator's whole last grid; 0: its sum */
+    double class_std;                /* of the generator's vectors of classes at first; 0: 1 */
 } fv_sagan_sizes;
 
 /* Self-attention over a grid, with spectral norm; absent unless `is_there`. */
