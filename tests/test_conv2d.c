@@ -60,6 +60,9 @@ static const shape shapes[] = {
      {.stride = {3, 2}, .padding = {2, 3}, .dilation = {2, 3}, .groups = 2}},
     {32, 260, 257, 4, 5, {1, 1}, {.stride = {2, 2}}}, /* rows and columns that no result reads */
     {32, 16, 17, 2, 17, {1, 17}, {.padding = {0, 8}}},
+    {9, 40, 2, 20, 21, {1, 1}, {.stride = {2, 2}}}, /* the same in rounds of images, of rows, */
+    {1, 300, 2, 31, 33, {1, 1}, {.stride = {2, 2}}},
+    {2, 5, 3, 8, 9, {2, 1}, {.stride = {2, 2}, .padding = {1, 0}}}, /* of columns alone */
 };
 
 typedef struct numbers {

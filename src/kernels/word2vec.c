@@ -27,6 +27,7 @@ int64_t fv_word2vec_work(int64_t stride)
 typedef struct kept_word {
     int64_t word, at; /* at: its place in the text; -1 for the end of a sentence */
     uint32_t draw[4];
+    int32_t sum; /* number of its input's sum, from 1 on; 0: not looked up yet */
 } kept_word;
 
 /* Sizes of a block's memory; every part begins at a multiple of ALIGN. */
@@ -130,8 +131,8 @@ static char *value_of(const job *j, int64_t row)
                    : j->table[1] + (size_t)(row - v) * row_bytes(j);
 }
 
-/* The sum of a row, zeros at its first use. */
-static char *sum_of(const job *j, block *b, int64_t row)
+/* The number of a row's sum, from 1 on; zeros at its first use. */
+static int32_t find_sum(const job *j, block *b, int64_t row)
 {
     const uint64_t mask = (uint64_t)j->layout.slots - 1;
     uint64_t h = ((uint64_t)row * 0x9e3779b97f4a7c15u) >> 32 & mask;
@@ -143,8 +144,14 @@ static char *sum_of(const job *j, block *b, int64_t row)
         b->slot[h] = (int32_t)++b->rows;
         memset(b->sum + (size_t)(b->rows - 1) * sum_bytes(j), 0, sum_bytes(j));
     }
-    b->uses[b->slot[h] - 1]++;
-    return b->sum + (size_t)(b->slot[h] - 1) * sum_bytes(j);
+    return b->slot[h];
+}
+
+/* A sum, which one more center trains. */
+static char *use_sum(const job *j, block *b, int32_t number)
+{
+    b->uses[number - 1]++;
+    return b->sum + (size_t)(number - 1) * sum_bytes(j);
 }
 
 static void prefetch_row(const job *j, const char *value)
@@ -173,12 +180,14 @@ static bool keep_word(const job *j, int64_t at, kept_word *out)
 }
 
 /* A word by the alias table, from 32 random bits: the product's high part is the place, the rest
- * decides between it and its alias. */
+ * decides between it and its alias. No branch: half of them would be mispredicted, and wait for a
+ * table that is not in the cache. */
 static int64_t draw_negative(const job *j, uint32_t bits)
 {
     const uint64_t product = (uint64_t)bits * (uint64_t)j->args->vocabulary;
-    const int64_t word = (int64_t)(product >> 32);
-    return fv_rng_unit((uint32_t)product) < j->share[word] ? word : j->alias[word];
+    const int64_t word = (int64_t)(product >> 32), alias = j->alias[word];
+    const int64_t stays = -(int64_t)(fv_rng_unit((uint32_t)product) < j->share[word]);
+    return (word & stays) | (alias & ~stays);
 }
 
 /* ---- blocks --------------------------------------------------------------------------------- */
@@ -203,10 +212,11 @@ static int64_t collect(const job *j, block *b, int64_t begin, int64_t end, int64
     return n + after;
 }
 
-static void add_context(const job *j, block *b, int64_t word, fv_word_center *c)
+static void add_context(const job *j, block *b, kept_word *kept, fv_word_center *c)
 {
-    c->in[c->contexts] = value_of(j, word);
-    c->in_sum[c->contexts] = sum_of(j, b, word);
+    if (kept->sum == 0) kept->sum = find_sum(j, b, kept->word);
+    c->in[c->contexts] = value_of(j, kept->word);
+    c->in_sum[c->contexts] = use_sum(j, b, kept->sum);
     prefetch_row(j, c->in[c->contexts++]);
 }
 
@@ -214,7 +224,7 @@ static void add_output(const job *j, block *b, int64_t word, bool skipped, fv_wo
 {
     const int64_t row = j->args->vocabulary + word;
     c->out[c->outputs] = value_of(j, row);
-    c->out_sum[c->outputs] = sum_of(j, b, row);
+    c->out_sum[c->outputs] = use_sum(j, b, find_sum(j, b, row));
     c->skipped[c->outputs] = skipped;
     c->any_skipped = c->any_skipped || skipped;
     prefetch_row(j, c->out[c->outputs++]);
@@ -225,18 +235,21 @@ static void add_negatives(const job *j, block *b, const kept_word *center, int64
                           fv_word_center *c)
 {
     uint32_t draw[4];
+    int64_t word[FV_WORD2VEC_MAX_NEGATIVES];
     const uint64_t first = 2 + (uint64_t)(group * j->args->negatives);
     uint64_t have = 0;
     memcpy(draw, center->draw, sizeof draw);
+    /* All of them before the first is looked up, so that their reads overlap. */
     for (int64_t k = 0; k < j->args->negatives; k++) {
         const uint64_t number = first + (uint64_t)k;
         if (number / 4 != have) {
             have = number / 4;
             fv_rng_draw(j->args->key, (uint64_t)center->at, have, draw);
         }
-        const int64_t word = draw_negative(j, draw[number % 4]);
-        add_output(j, b, word, word == center->word, c);
+        word[k] = draw_negative(j, draw[number % 4]);
     }
+    for (int64_t k = 0; k < j->args->negatives; k++)
+        add_output(j, b, word[k], word[k] == center->word, c);
 }
 
 /* Kept words [low, high) around number i, itself among them. */
@@ -267,7 +280,7 @@ static bool describe(const job *j, block *b, window w, int64_t *next, int64_t gr
     c->any_skipped = false;
     c->wants_loss = center->at % j->args->loss_every == 0;
     for (; *next < w.high && c->contexts < most; ++*next)
-        if (*next != w.i) add_context(j, b, b->kept[*next].word, c);
+        if (*next != w.i) add_context(j, b, &b->kept[*next], c);
     if (c->contexts == 0) return false;
     add_output(j, b, center->word, false, c);
     add_negatives(j, b, center, group, c);
@@ -334,7 +347,7 @@ typedef struct sums_job {
     for (int64_t n = 0; n < (s)->blocks; n++) {                                                    \
         const block *b = &(s)->j->block[n];                                                        \
         for (int64_t i = 0; i < b->rows; i++) {                                                    \
-            const int64_t share = b->row[i] % (s)->shares;                                         \
+            const int64_t share = (s)->shares > 1 ? b->row[i] % (s)->shares : 0;                   \
             if (share >= (begin) && share < (end)) {                                               \
                 __VA_ARGS__;                                                                       \
             }                                                                                      \

@@ -48,6 +48,10 @@ static const fv_key keys[] = {
      "which networks attend to their own grid"},
     {"sagan.attend", FV_KEY_INT, "1", 0, FV_SAGAN_LEVELS - 1, NULL,
      "grid that attends: the picture's size, halved so often"},
+    {"sagan.features", FV_KEY_INT, "0", 0, 4096, NULL,
+     "numbers that the discriminator makes of its whole last grid; 0: the sum over the grid"},
+    {"sagan.class_std", FV_KEY_REAL, "1", 1e-6, 100, NULL,
+     "deviation of the generator's first vectors of classes; that of noise is 1"},
     {"sagan.average", FV_KEY_REAL, "0.999", 0, 0.999999, NULL,
      "samples use a moving average of the generator with this decay; 0: its last weights"},
 };
@@ -89,7 +93,9 @@ static fv_status read_sizes(fv_ctx *ctx, const fv_recipe *recipe, const fv_data_
                         .noise = fv_data_spec_get(spec, "noise", 0),
                         .base = fv_recipe_int(recipe, "sagan.channels"),
                         .last = (int)fv_recipe_int(recipe, "sagan.levels"),
-                        .attend = (int)fv_recipe_int(recipe, "sagan.attend")};
+                        .attend = (int)fv_recipe_int(recipe, "sagan.attend"),
+                        .features = fv_recipe_int(recipe, "sagan.features"),
+                        .class_std = fv_recipe_real(recipe, "sagan.class_std")};
     FV_RETURN_IF(s.channels < 1 || s.height < 1 || s.width < 1 || s.channels > MAX_CHANNELS ||
                      s.height > MAX_SIDE || s.width > MAX_SIDE,
                  ctx, FV_ERR_ARGUMENT, "sagan: pictures of %lld x %lld x %lld",

@@ -5,10 +5,13 @@
  * the channels. The generator goes from the last level to the picture, the discriminator the other
  * way; both attend at the same level.
  *
- *     generator       (noise, class) -> linear -> [4 x 4 transposed convolution, stride 2] ... -> 3
- * x 3 -> sigmoid each grid: batch norm whose scale and shift depend on the class, ReLU
- *     discriminator   picture -> 3 x 3 -> [4 x 4 convolution, stride 2] ... -> sum over the grid =
- * h each grid: leaky ReLU;   score = w . h + b + e_class . h
+ *     generator       (noise, class) -> linear -> [4 x 4 transposed convolution, stride 2] ...
+ *                     -> 3 x 3 -> sigmoid
+ *                     each grid: batch norm whose scale and shift depend on the class, ReLU
+ *     discriminator   picture -> 3 x 3 -> [4 x 4 convolution, stride 2] ... -> h
+ *                     each grid: leaky ReLU;   score = w . h + b + e_class . h
+ *
+ * h is the sum over the last grid, or leaky ReLU of a layer over all of it.
  *
  * Every weight is divided by its largest singular value. Attention layers are created after all
  * others, so that a model with them draws the same first weights as one without.
@@ -29,6 +32,8 @@ typedef struct fv_sagan_sizes {
     int64_t noise, base;             /* base: channels of level 0 */
     int last;                        /* level of the smallest grid */
     int attend;                      /* level that attends */
+    int64_t features;                /* of the discriminator's whole last grid; 0: its sum */
+    double class_std;                /* of the generator's vectors of classes at first; 0: 1 */
 } fv_sagan_sizes;
 
 /* Self-attention over a grid, with spectral norm; absent unless `is_there`. */
@@ -54,9 +59,9 @@ typedef struct fv_discriminator {
     fv_sagan_sizes size;
     fv_spectral_norms *spectral;
     fv_conv2d_layer down[FV_SAGAN_LEVELS]; /* down[0] reads the picture */
-    fv_dense score;
-    fv_tensor *classes; /* [classes, channels of the last level] */
-    int down_norm[FV_SAGAN_LEVELS], score_norm, class_norm;
+    fv_dense whole, score;                 /* whole: absent where size.features is 0 */
+    fv_tensor *classes;                    /* [classes, width of h] */
+    int down_norm[FV_SAGAN_LEVELS], whole_norm, score_norm, class_norm;
     fv_sagan_attention attention;
 } fv_discriminator;
 

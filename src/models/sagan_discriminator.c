@@ -24,13 +24,27 @@ static fv_status create_down(fv_params *params, const char *prefix, int level, f
                                  &d->down_norm[level]);
 }
 
+/* A layer that reads every cell of the last grid. */
+static fv_status create_whole(fv_params *params, const char *prefix, int64_t channels,
+                              fv_discriminator *d)
+{
+    const fv_sagan_sizes *s = &d->size;
+    const int64_t cells = (s->height >> s->last) * (s->width >> s->last);
+    char name[NAME];
+    snprintf(name, sizeof name, "%.40s.whole", prefix);
+    FV_TRY(fv_dense_create(params, name, cells * channels, s->features, true, 0, &d->whole));
+    return fv_spectral_norms_add(d->spectral, params, name, d->whole.weight, 0, &d->whole_norm);
+}
+
 fv_status fv_discriminator_create(fv_params *params, const char *prefix, fv_discriminator *d)
 {
     const fv_sagan_sizes *s = &d->size;
-    const int64_t width = fv_sagan_width(s, s->last);
+    const int64_t channels = fv_sagan_width(s, s->last),
+                  width = s->features ? s->features : channels;
     char name[NAME];
     for (int level = 0; level <= s->last; level++)
         FV_TRY(create_down(params, prefix, level, d));
+    if (s->features) FV_TRY(create_whole(params, prefix, channels, d));
     snprintf(name, sizeof name, "%.40s.score", prefix);
     FV_TRY(fv_dense_create(params, name, width, 1, true, 0, &d->score));
     FV_TRY(fv_spectral_norms_add(d->spectral, params, name, d->score.weight, 0, &d->score_norm));
@@ -43,6 +57,15 @@ fv_status fv_discriminator_create(fv_params *params, const char *prefix, fv_disc
 static fv_tensor *bias_of(fv_ctx *ctx, fv_tensor *bias, bool frozen)
 {
     return frozen ? fv_detach(ctx, bias) : bias;
+}
+
+/* The vector h of a picture, from its last grid. */
+static fv_tensor *describe(fv_ctx *ctx, const fv_discriminator *d, fv_tensor *x, bool frozen)
+{
+    if (!d->size.features) return fv_sum(ctx, x, 2, (int[]){2, 3}, false);
+    fv_tensor *w = fv_spectral_norms_run(ctx, d->spectral, d->whole_norm, frozen);
+    x = fv_reshape(ctx, x, 2, (int64_t[]){-1, d->whole.weight->shape[1]});
+    return fv_leaky_relu(ctx, fv_linear(ctx, x, w, bias_of(ctx, d->whole.bias, frozen)), SLOPE);
 }
 
 fv_tensor *fv_discriminator_run(fv_ctx *ctx, const fv_discriminator *d, fv_tensor *pictures,
@@ -59,7 +82,7 @@ fv_tensor *fv_discriminator_run(fv_ctx *ctx, const fv_discriminator *d, fv_tenso
             x = fv_sagan_attend(ctx, &d->attention, d->spectral, x, frozen, pass,
                                 FV_DISCRIMINATOR_SITE);
     }
-    fv_tensor *h = fv_sum(ctx, x, 2, (int[]){2, 3}, false);
+    fv_tensor *h = describe(ctx, d, x, frozen);
     w = fv_spectral_norms_run(ctx, d->spectral, d->score_norm, frozen);
     fv_tensor *score =
         fv_squeeze(ctx, fv_linear(ctx, h, w, bias_of(ctx, d->score.bias, frozen)), 1);

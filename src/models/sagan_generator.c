@@ -86,7 +86,7 @@ fv_status fv_generator_create(fv_params *params, const char *prefix, fv_generato
     FV_TRY(fv_batch_norms_init(&g->norms, fv_params_ctx(params)));
     snprintf(name, sizeof name, "%.40s.classes", prefix);
     if (s->classes > 0)
-        FV_TRY(fv_embedding_create(params, name, s->classes, s->noise, 0, &g->classes));
+        FV_TRY(fv_embedding_create(params, name, s->classes, s->noise, s->class_std, &g->classes));
     snprintf(name, sizeof name, "%.40s.first", prefix);
     FV_TRY(fv_dense_create(params, name, s->noise * (s->classes > 0 ? 2 : 1),
                            cells * fv_sagan_width(s, s->last), false, 0, &first));

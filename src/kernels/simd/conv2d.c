@@ -246,6 +246,7 @@ static void run_one(const conv_job *j, fv_conv2d_tile *t, const tile_place *at, 
         t->from = j->from[i] + at->tap_begin * cols;
         t->with = j->with[i] + at->tap_begin * cols;
         t->taps = (at->tap_end - at->tap_begin) * cols;
+        t->channels = t->taps > 0 ? p->channels : 0;
         t->out = at->whole ? dst : sums[i];
         fv_conv2d_tile_run(t, rows, (int)divide_up(at->count, p->pieces), p->pieces);
     }
@@ -263,8 +264,7 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
     const fv_conv2d_plan *p = j->p;
     const int64_t area = p->to[0] * p->to[1], k = p->channels * p->taps;
     tile_place places[ITEM_TILES];
-    fv_conv2d_tile t = {.channels = p->channels,
-                        .source_channel = p->channel,
+    fv_conv2d_tile t = {.source_channel = p->channel,
                         .weight_channel = p->packed ? p->taps * FV_CONV_ROWS
                                           : p->data ? p->rows * p->taps
                                                     : p->taps,
@@ -310,12 +310,37 @@ static void list_taps(const conv_job *j, int which)
         }
 }
 
+/* Rows that no tap reaches, of a pair of phases: their bias, or zeros. Work items are planes
+ * (image, channel) of the result. */
+static void fill_rows(const void *arg, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const conv_job *j = arg;
+    const fv_conv2d_plan *p = j->p;
+    const int64_t width = p->to[1], area = p->to[0] * width;
+    for (int64_t item = begin; item < end; item++) {
+        const fv_vec value = fv_vec_set(j->bias ? j->bias[item % p->to_c] + 0.0f : 0.0f);
+        float *out = j->dst + (j->first_image * p->to_c + item) * area +
+                     (j->at[0].first[0] + j->first_row * p->apart[0]) * width;
+        for (int64_t row = 0; row < j->rows; row++, out += p->apart[0] * width) {
+            int64_t x = 0;
+            for (; x + FV_VEC <= width; x += FV_VEC)
+                fv_vec_store(out + x, value);
+            if (x < width) fv_vec_store_part(out + x, (int)(width - x), value);
+        }
+    }
+}
+
 static void run_phases(const fv_exec *exec, conv_job *j)
 {
     const fv_conv2d_plan *p = j->p;
     const int64_t groups = p->args.groups, in_tile = (int64_t)FV_CONV_VECS * p->pieces;
     j->rows = smaller(j->rows, j->at[0].grid[0] - j->first_row);
     if (j->rows <= 0 || j->at[0].grid[1] == 0) return;
+    if (j->phases == 2 && j->at[0].taps[0] == 0) {
+        fv_exec_rows(exec, j->images * p->to_c, j->rows * p->to[1], fill_rows, j);
+        return;
+    }
     for (int i = 0; i < j->phases; i++)
         list_taps(j, i);
     j->tiles = divide_up(j->images * j->rows * p->row_pieces, in_tile);

@@ -190,15 +190,22 @@ V_INLINE void update_tile(const fv_word2vec_args *a, const fv_word_center *c, co
     }
 }
 
-static void average(int contexts, int64_t stride, float *in)
+/* The sum of all contexts at a vector, of which `count` elements are inside the rows. */
+V_INLINE vf sum_contexts(const fv_word_center *c, int64_t at, int count)
 {
-    const vf share = v_set(1.0f / (float)contexts);
-    for (int64_t k = 0; k < stride; k += FV_LANES) {
-        vf sum = v_zero();
-        for (int i = 0; i < contexts; i++)
-            sum = v_add(sum, v_load(in + i * stride + k, FV_LANES));
-        v_store(in + k, FV_LANES, v_mul(sum, share));
+    vf sum = v_zero();
+    for (int n = 0; n < c->contexts; n++) {
+        const float *value = c->in[n], *add = c->in_sum[n];
+        sum = v_add(sum, v_add(v_load(value + at, count), v_load(add + at, FV_LANES)));
     }
+    return sum;
+}
+
+/* Their mean, without copies of them. */
+static void average(const fv_word2vec_args *a, const fv_word_center *c, float *in)
+{
+    const vf share = v_set(1.0f / (float)c->contexts);
+    V_LOOP(a->width, 0, v_store(in + i, FV_LANES, v_mul(sum_contexts(c, i, count), share)));
 }
 
 static double train(const fv_word2vec_args *a, const fv_word_center *c, int64_t stride, void *work)
@@ -209,11 +216,11 @@ static double train(const fv_word2vec_args *a, const fv_word_center *c, int64_t 
     r.lanes = r.out + c->outputs * stride;
     r.g = r.lanes + pairs * FV_LANES;
     r.label = r.g + pairs;
-    for (int i = 0; i < c->contexts; i++)
+    if (a->cbow) average(a, c, r.in);
+    for (int i = 0; !a->cbow && i < c->contexts; i++)
         load_row(a->width, c->in[i], c->in_sum[i], r.in + i * stride);
     for (int j = 0; j < c->outputs; j++)
         load_row(a->width, c->out[j], c->out_sum[j], r.out + j * stride);
-    if (a->cbow) average(c->contexts, stride, r.in);
     all_dots(&r, stride);
     const double loss = factors(a, c, &r);
     for (int first = 0; first < r.outputs; first += TILE)
