@@ -70,6 +70,25 @@ const tour_section tour_sections[] = {
      "output "
      "of a convolution answers to each input, and the weights of attention.",
      NULL, tour_two_inputs},
+    {"calibration", "S1", "Temperature as calibration",
+     "A softmax gives numbers between 0 and 1, not probabilities that come true. A small network "
+     "is "
+     "trained on few points until it is far too sure of itself; dividing its scores by one number, "
+     "fitted on held-out points, makes its confidence match how often it is right. Its answers "
+     "stay "
+     "the same.",
+     NULL, tour_calibration},
+    {"layers", "S1", "A fully connected layer and a convolution as attention",
+     "Both are multi-head attention with weights that do not depend on the input. A fully "
+     "connected "
+     "layer over n vectors has n heads, head h one-hot on key h: side by side they are all inputs, "
+     "and W_O is the layer's matrix. A 3 x 3 convolution has nine heads, one for each offset; "
+     "beyond "
+     "the edge a row is empty, and an empty row is 0. (The article's A = I would be a layer for "
+     "each "
+     "vector alone. A softmax reaches one-hot weights only in the limit; scores of minus infinity "
+     "make them exact.)",
+     NULL, tour_layers},
     {"embedding", "S1", "An embedding is a matrix product",
      "A one-hot row times a matrix selects a row of it. Looking the row up does the same without "
      "the zeros.",
@@ -131,11 +150,18 @@ const tour_section tour_sections[] = {
      NULL, tour_masks},
     {"mixing", "S3", "What mixes positions",
      "Of the parts of a Transformer block only attention moves anything from one position to "
-     "another. (Layer norm divides by the root of the mean of squares, not of their sum.)",
+     "another.",
      NULL, tour_mixing},
+    {"norm", "S3", "Layer norm",
+     "Each vector by itself: minus its mean, divided by its standard deviation. The lecture's "
+     "sigma "
+     "is the root of a sum; without the 1 / D the result has length 1 whatever the width, in place "
+     "of "
+     "the root of D.",
+     NULL, tour_norm},
     {"gradients", "S3", "How far gradients reach",
      "Three ways of processing a sequence, before any training: the size of the gradient of the "
-     "last output at each input. It fades with distance in recurrent networks, ends where "
+     "last output at each input. It shrinks with distance in recurrent networks, ends where "
      "stacked convolutions end, and does not fall in attention. (The lecture marks "
      "attention's long reach with a minus; it is a plus.)",
      NULL, tour_gradients},

@@ -73,7 +73,7 @@ fv_status tour_scaling(tour *t)
 {
     /* As the lecture prints them; then what training took, where it says so. */
     static const struct {
-        const char *name, *said, *training;
+        const char *name, *printed, *training;
     } rows[] = {{"transformer-base", "65M", "8 P100, 12 h"},
                 {"transformer-large", "213M", "8 P100, 3.5 d"},
                 {"bert-base", "110M", "13 GB"},
@@ -103,7 +103,7 @@ fv_status tour_scaling(tour *t)
                                   : a.config.encoder_layers + a.config.decoder_layers),
                  (long long)a.config.decoder_layers);
         tour_line(t, "%-17s %6s %5lld %5lld %7s %7.1fM %s", rows[i].name, layers,
-                  (long long)a.config.width, (long long)a.config.heads, rows[i].said,
+                  (long long)a.config.width, (long long)a.config.heads, rows[i].printed,
                   (double)cost.parameters / 1e6, rows[i].training);
     }
     return FV_OK;
@@ -251,6 +251,10 @@ fv_status tour_gradients(tour *t)
     }
     fv_params_destroy(&n.params);
     if (status != FV_OK) return status;
+    int seen[KINDS] = {0};
+    for (int k = 0; k < KINDS; k++)
+        for (int i = 0; i < STEPS; i++)
+            seen[k] += slope[k][i] != 0;
     tour_line(t, "size of the gradient of the last output at an input this many steps before");
     tour_line(t, "%8s %16s %16s %16s %16s", "distance", names[0], names[1], names[2], names[3]);
     for (int i = 0; i < DISTANCES; i++) {
@@ -258,6 +262,7 @@ fv_status tour_gradients(tour *t)
         tour_line(t, "%8d %16.1e %16.1e %16.1e %16.1e", d, distance[0][d], distance[1][d],
                   distance[2][d], distance[3][d]);
     }
+    tour_line(t, "%8s %16d %16d %16d %16d", "sees", seen[0], seen[1], seen[2], seen[3]);
     return tour_plot(t, &(fv_look_plot){.title = "size of the gradient by distance",
                                         .x = {.title = "steps between input and output"},
                                         .y = {.scale = FV_AXIS_LOG10},

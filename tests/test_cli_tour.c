@@ -54,7 +54,7 @@ static void every_line_fits(void)
 
 static void numbers_are_those_of_the_sources(void)
 {
-    double row[8];
+    double row[8] = {0};
     program_run("tour six-steps -t 1");
     expect(0, "14 and 12   softmax: 0.88 and 0.12", "");
     CHECK(number_after("on matrices differs by at most ") < 1e-5);
@@ -91,7 +91,7 @@ static void order_matters_to_nothing_but_positions(void)
     program_run("tour masks -t 1");
     CHECK(number_after("before them change by ") == 0);
     CHECK(number_after("the others by ") > 0.1);
-    double row[4];
+    double row[4] = {0};
     program_run("tour mixing -t 1");
     CHECK_EQ(row_of("attention", row, 4), 4);
     CHECK(row[1] > 1e-2 && row[2] > 1e-2 && row[3] > 1e-2);
@@ -104,9 +104,9 @@ static void order_matters_to_nothing_but_positions(void)
     CHECK(number_after("convolution ") < 1e-4);
 }
 
-static void gradients_fade_in_all_but_attention(void)
+static void gradients_shrink_in_all_but_attention(void)
 {
-    double near[4], far[4];
+    double near[4] = {0}, far[4] = {0};
     program_run("tour gradients -t 1");
     expect(0, "RNN", "");
     CHECK_EQ(row_of("       1", near, 4), 4);
@@ -124,6 +124,26 @@ static void gradients_fade_in_all_but_attention(void)
     CHECK_EQ(row_of("  1024", far, 4), 4);
     CHECK(far[0] > 900 && far[0] < 1100); /* the variance is the width */
     CHECK(far[2] < 0.2 * near[2]);        /* the slope vanishes */
+}
+
+static void layers_are_what_they_say(void)
+{
+    double row[4] = {0};
+    program_run("tour layers -t 1");
+    CHECK(number_after("4 heads, differs by ") < 1e-5);
+    CHECK(number_after("9 heads, differs by ") < 1e-5);
+    program_run("tour norm -t 1");
+    CHECK_EQ(row_of("D = 512", row, 1), 1);
+    CHECK(row[0] > 22.6 && row[0] < 22.65); /* the root of the width */
+    program_run("tour calibration -t 1");
+    CHECK(number_after("on 2000 points: ") > 2);
+    CHECK(number_after("calibration error: ") > 0.1);
+    CHECK(number_after("at T = 1, ") < 0.05);
+    CHECK_EQ(row_of("0.9 to 1.0", row, 3), 3);
+    CHECK(row[1] - row[2] > 0.1); /* far more sure than right */
+    program_run("tour gradients -t 1");
+    CHECK_EQ(row_of("    sees", row, 4), 4);
+    CHECK(row[0] == 128 && row[1] == 128 && row[2] == 13 && row[3] == 128);
 }
 
 static void pages_are_written(void)
@@ -194,7 +214,8 @@ TEST_MAIN(argc, argv)
     RUN(every_line_fits);
     RUN(numbers_are_those_of_the_sources);
     RUN(order_matters_to_nothing_but_positions);
-    RUN(gradients_fade_in_all_but_attention);
+    RUN(gradients_shrink_in_all_but_attention);
+    RUN(layers_are_what_they_say);
     RUN(pages_are_written);
     RUN(mistakes_are_named);
     RUN(trained_models_are_used);
