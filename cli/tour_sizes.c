@@ -162,6 +162,8 @@ fv_status tour_temperature(tour *t)
 
 enum { STEPS = 128, WIDTH = 32, LAYERS = 6, DISTANCES = 8 };
 
+static const float LARGE = 1e25f;
+
 typedef struct net {
     fv_params *params;
     fv_rnn rnn[2]; /* plain, LSTM */
@@ -217,6 +219,8 @@ static fv_status slopes(tour *t, const net *n, int kind, double out[STEPS])
     static float x[STEPS * WIDTH], g[STEPS * WIDTH], w[WIDTH];
     tour_normals(62, x, (int64_t)STEPS * WIDTH);
     tour_normals(63, w, WIDTH);
+    for (int c = 0; c < WIDTH; c++) /* the gradient of a plain RNN falls below what f32 can hold */
+        w[c] *= LARGE;
     fv_tensor *leaf = fv_leaf(t->ctx, tour_matrix(t, STEPS, WIDTH, x));
     fv_tensor *y = fv_reshape(t->ctx, fv_contiguous(t->ctx, run_net(t, n, kind, leaf)), 2,
                               (int64_t[]){STEPS, WIDTH});
@@ -227,7 +231,7 @@ static fv_status slopes(tour *t, const net *n, int kind, double out[STEPS])
         out[i] = 0;
         for (int c = 0; c < WIDTH; c++)
             out[i] += (double)g[i * WIDTH + c] * (double)g[i * WIDTH + c];
-        out[i] = sqrt(out[i]);
+        out[i] = sqrt(out[i]) / (double)LARGE;
     }
     return status;
 }
