@@ -84,6 +84,7 @@ fv_status tour_embedding(tour *t);
 fv_status tour_two_inputs(tour *t);
 fv_status tour_six_steps(tour *t);
 fv_status tour_eight_heads(tour *t);
+fv_status tour_resolution(tour *t);
 fv_status tour_cost(tour *t);
 fv_status tour_permute(tour *t);
 fv_status tour_positions(tour *t);

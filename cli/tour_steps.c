@@ -115,6 +115,54 @@ fv_status tour_eight_heads(tour *t)
     return tour_read(t, z, y);
 }
 
+/* ---- what a mean loses ------------------------------------------------------------------- */
+
+enum { MOST_HEADS = 8, DRAWS = 192 };
+
+/* `words` values of one number in DRAWS columns; head h attends to its share of them equally. The
+ * result of a word's head is the best guess of it: the mean square of what is missing, over that
+ * of the values. */
+static fv_status lost(tour *t, int words, int heads, double *share)
+{
+    float values[MOST_HEADS * DRAWS], bias[MOST_HEADS * MOST_HEADS], mean[MOST_HEADS * DRAWS];
+    double missing = 0, all = 0;
+    tour_normals(111, values, (int64_t)words * DRAWS);
+    for (int h = 0; h < heads; h++)
+        for (int j = 0; j < words; j++)
+            bias[h * words + j] = j * heads / words == h ? 0 : -INFINITY;
+    const fv_attend_extra extra = {
+        .bias = fv_from_host(t->ctx, FV_F32, 4, (int64_t[]){1, heads, 1, words}, bias)};
+    const fv_status status = tour_read(
+        t, fv_attend(t->ctx, NULL, NULL, tour_head(t, words, DRAWS, values), NULL, &extra, NULL),
+        mean);
+    if (status != FV_OK) return status;
+    for (int j = 0; j < words; j++)
+        for (int c = 0; c < DRAWS; c++) {
+            const double value = (double)values[j * DRAWS + c];
+            missing += pow(value - (double)mean[j * heads / words * DRAWS + c], 2);
+            all += value * value;
+        }
+    *share = missing / all;
+    return FV_OK;
+}
+
+fv_status tour_resolution(tour *t)
+{
+    tour_line(t, "share of the values that is lost");
+    tour_line(t, "%16s %8s %8s %8s %8s", "heads:", "1", "2", "4", "8");
+    for (int words = 1; words <= MOST_HEADS; words *= 2) {
+        double share[4] = {0};
+        for (int k = 0; k < 4; k++) {
+            const int heads = 1 << k < words ? 1 << k : words;
+            const fv_status status = lost(t, words, heads, &share[k]);
+            if (status != FV_OK) return status;
+        }
+        tour_line(t, "%d words matter  %8.2f %8.2f %8.2f %8.2f", words, share[0], share[1],
+                  share[2], share[3]);
+    }
+    return FV_OK;
+}
+
 /* ---- one query and its keys ------------------------------------------------------------ */
 
 fv_status tour_alignment(tour *t)

@@ -1,4 +1,5 @@
 /* fovea tour: what its sections compute, its pages, and what it refuses. */
+#include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -132,6 +133,14 @@ static void layers_are_what_they_say(void)
     program_run("tour layers -t 1");
     CHECK(number_after("4 heads, differs by ") < 1e-5);
     CHECK(number_after("9 heads, differs by ") < 1e-5);
+    program_run("tour resolution -t 1");
+    for (int words = 1, k = 0; words <= 8; words *= 2, k++) {
+        char name[32];
+        snprintf(name, sizeof name, "%d words matter", words);
+        CHECK_EQ(row_of(name, row, 4), 4);
+        CHECK(fabs(row[0] - (1 - 1.0 / words)) < 0.05); /* one head */
+        CHECK(row[k] == 0);                             /* a head for each word */
+    }
     program_run("tour norm -t 1");
     CHECK_EQ(row_of("D = 512", row, 1), 1);
     CHECK(row[0] > 22.6 && row[0] < 22.65); /* the root of the width */
