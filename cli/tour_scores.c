@@ -64,6 +64,7 @@ fv_status tour_scores(tour *t)
                                    .cols = KEYS,
                                    .values = map,
                                    .row_labels = names,
+                                   .col_labels = (const char *[]){"h1", "h2", "h3", "h4"},
                                    .title = "weights of the same query and keys"},
                     NULL);
 }
