@@ -15,9 +15,7 @@ const tour_source tour_sources[] = {
     {0},
 };
 
-#define COMMAND_FRENCH                                                                             \
-    "fovea train recipes/tatoeba-en-fr.toml -o models/tatoeba-en-fr && "                           \
-    "fovea tour area --models models"
+#define TRAIN_FRENCH "fovea train recipes/tatoeba-en-fr.toml -o models/tatoeba-en-fr && "
 
 const tour_section tour_sections[] = {
     /* ---- S0 ---- */
@@ -133,13 +131,16 @@ const tour_section tour_sections[] = {
      "fovea train recipes/copy.toml -o runs/fixed --model.decoder fixed", NULL},
     {"bread", "S3", "\"We are eating bread\"",
      "The lecture translates it into Spanish; our sentence pairs are English and French.",
-     COMMAND_FRENCH, tour_bread},
+     TRAIN_FRENCH "fovea tour bread --models models", tour_bread},
     {"area", "S3", "The European Economic Area",
      "The alignment of the best known figure of this subject. \"European Economic Area\" is \"zone "
-     "économique européenne\": the three words are in opposite orders, and the map leaves its "
-     "diagonal. The model computes the map for that translation, and makes one of its own. (The "
-     "survey has another French sentence; this one is in the figure of the paper.)",
-     COMMAND_FRENCH, tour_area},
+     "économique européenne\": the three words are in opposite orders, and in the paper's figure "
+     "the "
+     "map leaves its diagonal there. A small model that has never seen these words together may "
+     "not "
+     "show that. It gives the map for that translation, and one of its own. (The survey has "
+     "another French sentence; this one is in the figure of the paper.)",
+     TRAIN_FRENCH "fovea tour area --models models", tour_area},
     {"permute", "S3", "Self-attention works on sets",
      "Permuted inputs give permuted outputs: f(s(x)) = s(f(x)). A mean over the outputs does not "
      "change at all.",

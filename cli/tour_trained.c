@@ -36,6 +36,7 @@ static fv_status translate(tour *t, fv_model *model, const char *source, const c
     fv_translate_config how;
     fv_translate_config_init(&how, sizeof how);
     how.search.beam = 5;
+    how.search.length_alpha = 1; /* as 'fovea run' does */
     how.search.want_weights = true;
     fv_translations *out = NULL;
     fv_status status = fv_translate(model, 1, &text, &how, &out);
