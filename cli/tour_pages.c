@@ -89,7 +89,8 @@ static int page(tour *t, const char *folder, const tour_source *source)
         status = put_source(t, source);
     else
         put_list(t->to);
-    const bool complete = !ferror(t->to) && fclose(t->to) == 0;
+    bool complete = !ferror(t->to);
+    complete = fclose(t->to) == 0 && complete;
     cli_format(name, sizeof name, "%s.html", source ? source->name : "index");
     int code = CLI_DONE;
     if (status != FV_OK)

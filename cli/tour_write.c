@@ -15,7 +15,7 @@ static void put_html(FILE *to, const char *text, size_t bytes)
         if (c == '<' || c == '>' || c == '&')
             fputs(c == '<' ? "&lt;" : c == '>' ? "&gt;" : "&amp;", to);
         else
-            fputc(c, to);
+            fputc((unsigned char)c < ' ' ? '?' : c, to);
     }
 }
 
@@ -82,8 +82,10 @@ void tour_line(tour *t, const char *fmt, ...)
     t->in_lines = true;
     if (t->html)
         put_html(t->to, line, strlen(line));
-    else if (line[0])
-        fprintf(t->to, "  %s", line);
+    else if (line[0]) {
+        fputs("  ", t->to);
+        cli_safe_text(t->to, line); /* a model's words may be anything */
+    }
     fputc('\n', t->to);
 }
 
