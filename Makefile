@@ -2,7 +2,7 @@
 PREFIX ?= /usr/local
 RELEASE := build/release
 
-.PHONY: all demo test test-all bench lint format install clean help abi abi-dump setup static
+.PHONY: all demo pictures test test-all bench lint format install clean help abi abi-dump setup static
 
 all: ## build the library, the program and the examples: build/release/fovea
 	@tools/build release product
@@ -21,6 +21,10 @@ test: setup ## build and run the tests (under 10 minutes on two cores)
 test-all: ## sanitizers, scans, lint, install and fuzz corpus (as .ci/run does)
 	@tools/setup --all
 	@tools/test-all
+
+pictures: setup ## draw the pictures of the pages; those of models from small forms, to build/release/pictures
+	@tools/build release product
+	@tools/make-pictures --models $(RELEASE)
 
 bench: setup ## measure this machine and the kernels against it
 	@tools/build release fovea

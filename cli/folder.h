@@ -41,7 +41,8 @@ bool cli_make_folder(const char *path);
 
 typedef enum cli_folder_kind {
     CLI_FOLDER_RUN, /* of 'fovea train': known by its recipe.toml or states.json */
-    CLI_FOLDER_SET  /* of 'fovea data make': known by its dataset.json */
+    CLI_FOLDER_SET, /* of 'fovea data make': known by its dataset.json */
+    CLI_FOLDER_TOUR /* of 'fovea tour --html': known by its index.html */
 } cli_folder_kind;
 
 typedef enum cli_owner {

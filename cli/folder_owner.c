@@ -81,6 +81,8 @@ static bool begins_with(int folder, const char *name, const char *text)
 /* Settings are the first file of a run, the manifest is the last of a data set. */
 static bool is_ours(int folder, cli_folder_kind kind)
 {
+    if (kind == CLI_FOLDER_TOUR)
+        return begins_with(folder, "index.html", "<!-- Written by fovea tour -->");
     if (kind == CLI_FOLDER_SET) return begins_with(folder, "dataset.json", "{\"name\":");
     return begins_with(folder, "recipe.toml", "# Written by fovea") ||
            begins_with(folder, "states.json", "{\"states\":[");
@@ -116,11 +118,12 @@ bool cli_may_write(const char *verb, const char *path, cli_folder_kind kind, boo
 {
     char first[NAME_MAX + 1];
     if (force || cli_folder_owner(path, kind, first) != CLI_OWNER_OTHER) return true;
-    cli_error("%s: %s: the folder is not empty and not %s: it holds '%s'", verb, path,
-              kind == CLI_FOLDER_SET ? "a data set of this program" : "a run of this program",
-              first);
-    cli_note("name another folder with -o, or add --force to write into this one; files of the "
-             "same names are then replaced");
+    static const char *const owned[] = {"a run", "a data set", "a tour"};
+    cli_error("%s: %s: the folder is not empty and not %s of this program: it holds '%s'", verb,
+              path, owned[kind], first);
+    cli_note("name another folder%s, or add --force to write into this one; files of the "
+             "same names are then replaced",
+             kind == CLI_FOLDER_TOUR ? "" : " with -o");
     return false;
 }
 

@@ -58,6 +58,12 @@ static void the_translation_set_is_made(void)
     expect(3, "", "fra.txt.xz:1: expected two texts with one tab between them");
     program_run("data check %s", program_path("t")); /* what was there is untouched */
     expect(0, "train.fr", "");
+    mkdir(program_path("public/tatoeba-eng-cmn"), 0700);
+    program_text("public/tatoeba-eng-cmn/cmn.txt.xz", "Go.\t去。\nHi.\t你好。\n");
+    program_run("data make tatoeba-en-zh -o %s", program_path("zh"));
+    expect(0, "1 pairs to train, 0 to validate, 1 to test", "");
+    program_run("data check %s tatoeba-eng-cmn", program_path("zh"));
+    expect(3, "train.zh", "2 lines, expected 26388");
     unsetenv("FOVEA_DATA");
 }
 

@@ -392,6 +392,28 @@ static void small_forms_choose_their_data(void)
     expect(0, "", "40 pairs for training");
 }
 
+/* French letters one by one beside English subwords. */
+static void sides_may_have_tokenizers_of_two_kinds(void)
+{
+    char folder[1024];
+    snprintf(folder, sizeof folder, "%s", program_path("kinds"));
+    program_text("kinds.toml",
+                 "[data]\nmade = \"sentences\"\ntrain_pairs = 200\nvalid_pairs = 5\n"
+                 "[tokens]\nkind = \"bytes\"\ntarget_kind = \"char\"\nvocabulary = 400\n"
+                 "[model]\nhidden = 8\nencoder_hidden = 5\nembedding = 6\nattention_width = 6\n"
+                 "readout_width = 7\n[train]\nsteps = 1\n");
+    program_run("train %s -o %s", program_path("kinds.toml"), folder);
+    expect(0, "", "step 1/1");
+    program_text("line.txt", "the red dog\n");
+    program_run("tokenize %s %s", folder, program_path("line.txt"));
+    CHECK(strstr(program.out, "t h e") == NULL);
+    program_run("tokenize --target %s %s", folder, program_path("line.txt"));
+    expect(0, "t h e", NULL);
+    program_run("train %s -o %s --tokens.joint true", program_path("kinds.toml"),
+                program_path("joint"));
+    expect(3, "", "tokens.target_kind: expected \"same\" with tokens.joint = true");
+}
+
 static void a_recipe_without_a_small_form_is_refused(void)
 {
     program_text("none.toml", "[data]\nmade = \"dates\"\n");
@@ -413,6 +435,7 @@ TEST_MAIN(argc, argv)
     unsetenv("FOVEA_DATA");
     find_recipes();
     RUN(small_forms_choose_their_data);
+    RUN(sides_may_have_tokenizers_of_two_kinds);
     RUN(a_recipe_without_a_small_form_is_refused);
     RUN(every_recipe_trains_resumes_and_runs);
     program_end();

@@ -68,7 +68,13 @@ static const generated_set sets[] = {
       .from = "tatoeba-eng-fra",
       .source = "en",
       .target = "fr"},
-     fv_make_tatoeba},
+     fv_make_tatoeba_french},
+    {{.name = "tatoeba-en-zh",
+      .about = "English sentences and Chinese translations, in parts that share no sentence",
+      .from = "tatoeba-eng-cmn",
+      .source = "en",
+      .target = "zh"},
+     fv_make_tatoeba_chinese},
 };
 
 const fv_made_set *fv_made_set_at(size_t i)

@@ -119,6 +119,13 @@ static const fv_dataset_file sotu_files[] = {
     {"sotu/sotu.txt.xz", "d7da80807a82c70aeafe2d0f48c6ef97eba301093acf4e4d4783ae9d762a1077", 22837},
 };
 
+static const fv_dataset_file tatoeba_eng_cmn_files[] = {
+    {"tatoeba-eng-cmn/_about.txt",
+     "5b85dfcbb46ea28459472a91281cb502cf64e2c3d26784bc8e4a0a77444aa47e", 60},
+    {"tatoeba-eng-cmn/cmn.txt.xz",
+     "4e055064935ed51a6d3acd0d6ffb32e6131be2ec1aacbdffdc4a6b739846dd07", 26388},
+};
+
 static const fv_dataset_file tatoeba_eng_fra_files[] = {
     {"tatoeba-eng-fra/_about.txt",
      "79f39a53dbddaf7ab43c801f231089174a611f23987244056f9e3cb5aa79358b", 60},
@@ -192,6 +199,12 @@ static const fv_dataset sets[] = {
      .licence = "public domain",
      .source = "github.com/nathanael-fijalkow/LLM_from_scratch, sotu.txt at 13d956c50a08",
      FILES(sotu_files)},
+    {.name = "tatoeba-eng-cmn",
+     .about = "26,388 English sentences with Chinese translations",
+     .licence = "CC BY 2.0 FR; attribution: tatoeba.org and manythings.org/anki",
+     .source = "manythings.org/anki of 2021-07-14; github.com/vivounicorn/attention-seq2seq, "
+               "cmn-eng at 4baca98af513",
+     FILES(tatoeba_eng_cmn_files)},
     {.name = "tatoeba-eng-fra",
      .about = "167,130 English sentences with French translations",
      .licence = "CC BY 2.0 FR; attribution: tatoeba.org and manythings.org/anki",

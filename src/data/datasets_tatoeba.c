@@ -1,5 +1,5 @@
-/* tatoeba-en-fr: the pairs of one file, "english<TAB>french" per line, split by the rule of
- * fovea/data.h. */
+/* tatoeba-en-fr and tatoeba-en-zh: the pairs of one file, "english<TAB>translation" per line, split
+ * by the rule of fovea/data.h. */
 #include <string.h>
 
 #include "data/datasets.h"
@@ -105,11 +105,11 @@ static fv_status split_pairs(reading *r)
     return FV_OK;
 }
 
-fv_status fv_make_tatoeba(fv_made_sink *sink)
+static fv_status make_from(fv_made_sink *sink, const char *file)
 {
     fv_mem *mem = &sink->ctx->mem;
     char path[FV_PATH_BYTES];
-    FV_TRY(fv_path_join(sink->ctx, path, sink->cfg->data, "tatoeba-eng-fra/fra.txt.xz"));
+    FV_TRY(fv_path_join(sink->ctx, path, sink->cfg->data, file));
     reading r = {.sink = sink};
     fv_arena_init(&r.arena, mem);
     fv_status status = read_pairs(&r, path);
@@ -120,4 +120,14 @@ fv_status fv_make_tatoeba(fv_made_sink *sink)
     fv_mem_free(mem, r.list, r.room * sizeof *r.list);
     fv_arena_free(&r.arena);
     return status;
+}
+
+fv_status fv_make_tatoeba_french(fv_made_sink *sink)
+{
+    return make_from(sink, "tatoeba-eng-fra/fra.txt.xz");
+}
+
+fv_status fv_make_tatoeba_chinese(fv_made_sink *sink)
+{
+    return make_from(sink, "tatoeba-eng-cmn/cmn.txt.xz");
 }

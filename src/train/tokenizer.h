@@ -11,8 +11,8 @@ typedef struct fv_special_tokens {
     const char *begin, *end;
 } fv_special_tokens;
 
-/* `marks` NULL: the trainer's defaults. */
-fv_status fv_tokenizer_trainer_from(fv_ctx *ctx, const fv_recipe *recipe,
+/* `kind` is a choice of tokens.kind; `marks` NULL: the trainer's defaults. */
+fv_status fv_tokenizer_trainer_from(fv_ctx *ctx, const fv_recipe *recipe, int kind,
                                     const fv_special_tokens *marks, fv_tokenizer_trainer **out);
 
 #endif

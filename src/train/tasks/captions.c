@@ -28,7 +28,8 @@ static fv_status read_texts(fv_captions_task *run)
 static fv_status learn_tokenizer(fv_captions_task *run, fv_tokenizer **out)
 {
     fv_tokenizer_trainer *trainer = NULL;
-    FV_TRY(fv_tokenizer_trainer_from(run->media.ctx, run->media.recipe, NULL, &trainer));
+    const int kind = fv_recipe_choice(run->media.recipe, "tokens.kind");
+    FV_TRY(fv_tokenizer_trainer_from(run->media.ctx, run->media.recipe, kind, NULL, &trainer));
     fv_status status = FV_OK;
     const char *text = run->texts.data, *end = text + run->texts.bytes;
     for (; status == FV_OK && text < end; text += strlen(text) + 1)

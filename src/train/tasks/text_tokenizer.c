@@ -22,7 +22,8 @@ static fv_status learn_from(void *user, fv_string text, fv_string label)
 static fv_status learn(fv_text_task *run, const fv_special_tokens *specials)
 {
     learning l = {0};
-    FV_TRY(fv_tokenizer_trainer_from(run->ctx, run->recipe, specials, &l.trainer));
+    const int kind = fv_recipe_choice(run->recipe, "tokens.kind");
+    FV_TRY(fv_tokenizer_trainer_from(run->ctx, run->recipe, kind, specials, &l.trainer));
     fv_status status = fv_text_each(run, FV_TEXT_TRAIN, learn_from, &l);
     if (status == FV_OK && !l.any)
         status = fv_fail(run->ctx, FV_ERR_FORMAT, "%.150s: no text, expected training text",

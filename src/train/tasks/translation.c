@@ -20,6 +20,8 @@ static const fv_key keys[] = {
     {"data.skip_invalid", FV_KEY_BOOL, "false", 0, 0, NULL, "leave out lines that are not UTF-8"},
     {"tokens.kind", FV_KEY_CHOICE, "bpe", 0, 0, "char|word|bpe|bytes|metaspace|wordpiece",
      "kind of tokenizer"},
+    {"tokens.target_kind", FV_KEY_CHOICE, "same", 0, 0,
+     "same|char|word|bpe|bytes|metaspace|wordpiece", "kind of tokenizer of the target side"},
     {"tokens.vocabulary", FV_KEY_INT, "8000", 8, 1e7, NULL, "maximum vocabulary size of a side"},
     {"tokens.min_count", FV_KEY_INT, "2", 1, 1e9, NULL, "minimum count of a word or pair"},
     {"tokens.joint", FV_KEY_BOOL, "false", 0, 0, NULL, "one vocabulary for both sides"},

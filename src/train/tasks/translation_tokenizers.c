@@ -51,7 +51,10 @@ static fv_status learn_side(const fv_translation_task *run, fv_tokenizer_trainer
 static fv_status learn(const fv_translation_task *run, bool source, bool target, fv_tokenizer **out)
 {
     fv_tokenizer_trainer *trainer = NULL;
-    FV_TRY(fv_tokenizer_trainer_from(run->ctx, run->recipe, NULL, &trainer));
+    const int of_target = fv_recipe_choice(run->recipe, "tokens.target_kind");
+    const int kind =
+        source || of_target == 0 ? fv_recipe_choice(run->recipe, "tokens.kind") : of_target - 1;
+    FV_TRY(fv_tokenizer_trainer_from(run->ctx, run->recipe, kind, NULL, &trainer));
     fv_status status = FV_OK;
     if (source) status = learn_side(run, trainer, true);
     if (status == FV_OK && target) status = learn_side(run, trainer, false);
@@ -63,7 +66,12 @@ static fv_status learn(const fv_translation_task *run, bool source, bool target,
 static fv_status learn_both(const fv_translation_task *run, fv_tokenizer **source,
                             fv_tokenizer **target)
 {
-    if (fv_recipe_bool(run->recipe, "tokens.joint")) {
+    const bool joint = fv_recipe_bool(run->recipe, "tokens.joint");
+    FV_RETURN_IF(joint && fv_recipe_choice(run->recipe, "tokens.target_kind") > 0, run->ctx,
+                 FV_ERR_ARGUMENT,
+                 "tokens.target_kind: expected \"same\" with tokens.joint = true, which has one "
+                 "tokenizer for both sides");
+    if (joint) {
         FV_TRY(learn(run, true, true, source));
         *target = *source;
         return FV_OK;
