@@ -76,6 +76,9 @@ typedef struct setting {
     fv_readout readout;
     const char *encoder; /* NULL: rnn */
     bool rows, neighbours, no_places;
+    fv_seq2seq_positions positions; /* none */
+    fv_positions_how how;
+    bool odd; /* dilated, causal convolutions with tanh; wide heads with narrower values */
 } setting;
 
 static const setting settings[] = {
@@ -126,6 +129,28 @@ static const setting settings[] = {
     {"pyramid, hard", FV_DECODER_SEARCH, FV_CELL_GRU, 1, .score = FV_ATTENTION_ADDITIVE,
      .normaliser = FV_ATTENTION_HARD_SAMPLE, .encoder = "pyramid"},
     {"pyramid, fixed", FV_DECODER_FIXED, FV_CELL_GRU, 1, .encoder = "pyramid"},
+    {"conv", FV_DECODER_SEARCH, FV_CELL_GRU, 1, .score = FV_ATTENTION_ADDITIVE, .encoder = "conv",
+     .positions = FV_SEQ2SEQ_POSITIONS_SINUSOID},
+    {"conv, dilated, causal, luong dot", FV_DECODER_LUONG, FV_CELL_GRU, 1, .one_way = true,
+     .score = FV_ATTENTION_DOT, .encoder = "conv", .odd = true},
+    {"conv, learned positions beside tokens, fixed", FV_DECODER_FIXED, FV_CELL_GRU, 1,
+     .encoder = "conv", .positions = FV_SEQ2SEQ_POSITIONS_LEARNED, .how = FV_POSITIONS_CONCAT},
+    {"attention, luong", FV_DECODER_LUONG, FV_CELL_GRU, 1, .score = FV_ATTENTION_GENERAL,
+     .encoder = "attention", .positions = FV_SEQ2SEQ_POSITIONS_SINUSOID},
+    {"attention only", FV_DECODER_ATTENTION, FV_CELL_GRU, 1, .one_way = true,
+     .score = FV_ATTENTION_SCALED, .encoder = "attention",
+     .positions = FV_SEQ2SEQ_POSITIONS_SINUSOID},
+    {"attention only, rotary, wide heads", FV_DECODER_ATTENTION, FV_CELL_GRU, 1, .one_way = true,
+     .score = FV_ATTENTION_ADDITIVE, .encoder = "attention", .odd = true,
+     .positions = FV_SEQ2SEQ_POSITIONS_ROTARY},
+    {"attention only, relative, tied", FV_DECODER_ATTENTION, FV_CELL_GRU, 1, .one_way = true,
+     .score = FV_ATTENTION_GENERAL, .encoder = "attention", .odd = true,
+     .positions = FV_SEQ2SEQ_POSITIONS_RELATIVE, .tied = true},
+    {"attention only, positions beside tokens", FV_DECODER_ATTENTION, FV_CELL_GRU, 1,
+     .one_way = true, .score = FV_ATTENTION_SCALED, .encoder = "attention",
+     .positions = FV_SEQ2SEQ_POSITIONS_SINUSOID, .how = FV_POSITIONS_CONCAT},
+    {"rnn, attention decoder, learned", FV_DECODER_ATTENTION, FV_CELL_GRU, 1,
+     .score = FV_ATTENTION_SCALED, .positions = FV_SEQ2SEQ_POSITIONS_LEARNED},
 };
 enum { SETTINGS = (int)(sizeof settings / sizeof *settings) };
 
@@ -166,6 +191,17 @@ static fv_seq2seq *make(const setting *s, double dropout, fv_params **params)
     cfg.dropout = dropout;
     cfg.input_channels = 1;
     cfg.pyramid_layers = 1;
+    cfg.positions = s->positions;
+    cfg.positions_how = s->how;
+    cfg.most_positions = 12;
+    cfg.conv_layers = 2;
+    cfg.conv_dilated = cfg.conv_causal = s->odd;
+    cfg.conv_gated = !s->odd;
+    cfg.self_heads = 2;
+    if (s->odd) {
+        cfg.self_head_width = 6; /* of a width of 8 */
+        cfg.self_value_width = 3;
+    }
     cfg.input_height = HIGH;
     cfg.input_width = s->encoder && strcmp(s->encoder, "pyramid") == 0 ? FRAME : WIDE;
     cfg.grid_stages = 2;
@@ -501,8 +537,19 @@ static void gradients_point_downhill(void)
     }
 }
 
+static uint64_t most_steps(const setting *s)
+{
+    return is_hard(s) || s->decoder == FV_DECODER_ATTENTION ? 500 : 250;
+}
+
+/* Without norms and residuals large steps do not settle. */
+static double rate_of(const setting *s)
+{
+    return s->decoder == FV_DECODER_ATTENTION ? 0.005 : 0.02;
+}
+
 /* Everything trains: some hundred steps learn three pairs by heart, and the search finds them; hard
- * attention, which tries places, needs more of them. */
+ * attention, which tries places, and attention without residuals need more of them. */
 static void learns_by_heart(void)
 {
     for (int i = 0; i < SETTINGS; i++) {
@@ -514,11 +561,11 @@ static void learns_by_heart(void)
         CHECK_OK(ctx, fv_optim_create(params, &how, &optim));
         const fv_batch batch = pairs(0, PAIRS);
         const fv_pass training = {.training = true, .sampling = i % 2 ? 0.2 : 0};
-        for (uint64_t step = 0; step < (is_hard(&settings[i]) ? 500 : 250); step++) {
+        for (uint64_t step = 0; step < most_steps(&settings[i]); step++) {
             fv_scope_begin(ctx);
             fv_ctx_set_step(ctx, step, 0);
             CHECK_OK(ctx, fv_backward(ctx, fv_seq2seq_loss(ctx, model, &batch, &training)));
-            CHECK_OK(ctx, fv_optim_step(optim, 0.02, NULL));
+            CHECK_OK(ctx, fv_optim_step(optim, rate_of(&settings[i]), NULL));
             fv_scope_end(ctx);
         }
         for (int beam = 1; beam <= 4; beam += 3) {
