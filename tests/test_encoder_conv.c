@@ -97,19 +97,19 @@ static void a_state_depends_on_its_window(void)
     free_model();
 }
 
-/* max |difference| of the states when the second row is read from its end, states turned back. */
+/* max |difference| of the states when the second row is read from its end, states put back. */
 static double change_by_order(fv_seq2seq_positions positions)
 {
     const fv_seq2seq_config cfg = config(FV_ENCODER_ATTENTION, positions);
-    int64_t turned[LONGEST], back[LONGEST];
+    int64_t flipped[LONGEST], back[LONGEST];
     for (int64_t j = 0; j < LONGEST; j++) {
-        turned[j] = source[1][LONGEST - 1 - j];
+        flipped[j] = source[1][LONGEST - 1 - j];
         back[j] = LONGEST - 1 - j;
     }
     make_model(&cfg);
     fv_scope_begin(ctx);
     const fv_memory x = encode(1, (const int64_t *[]){source[1]}, lengths + 1);
-    const fv_memory y = encode(1, (const int64_t *[]){turned}, lengths + 1);
+    const fv_memory y = encode(1, (const int64_t *[]){flipped}, lengths + 1);
     fv_tensor *again = fv_index_select(ctx, y.v, indices_of(ctx, back, LONGEST), 2);
     const double change = tensor_distance(ctx, x.v, again);
     fv_scope_end(ctx);

@@ -24,7 +24,7 @@ typedef struct fv_documents {
     int64_t *order; /* [total]: packed row -> row of this one */
 } fv_documents;
 
-/* `vector` is the width of an entry that is no token. An empty batch has no sequences. Fails:
+/* `vector` is the width of an entry that is not a token. An empty batch has no sequences. Fails:
  * ARGUMENT (no such field, an empty row), MEMORY. */
 fv_status fv_documents_make(fv_ctx *ctx, const fv_batch *batch, int64_t vector, fv_documents *d);
 void fv_documents_free(fv_documents *d);

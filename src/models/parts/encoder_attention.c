@@ -12,7 +12,7 @@
 #include "ops/draw.h"
 
 typedef struct attention_encoder {
-    int64_t vector; /* width of an input that is no token */
+    int64_t vector; /* width of an input that is not a token */
     double dropout;
     fv_tensor *embedding;
     fv_self_attention stack;

@@ -17,7 +17,7 @@
 #include "ops/draw.h"
 
 typedef struct conv_encoder {
-    int64_t vector; /* width of an input that is no token */
+    int64_t vector; /* width of an input that is not a token */
     int layers;
     bool gated;
     double dropout;
