@@ -517,6 +517,8 @@ FV_API fv_tensor *fv_conv1d_run(fv_ctx *ctx, const fv_conv1d_layer *layer, fv_te
  * outside it counts as 0. A sequence has the same bits alone and among others.
  *
  *     const int64_t begin[] = {0, 5, 12};
+ *     fv_conv1d_layer near;
+ *     s = fv_conv1d_create(params, "near", 64, 64, 3, true, NULL, &near);
  *     fv_tensor *y = fv_conv1d_run_varlen(ctx, &near, x, 2, begin);          // x [12, 64]
  */
 FV_API fv_tensor *fv_conv1d_run_varlen(fv_ctx *ctx, const fv_conv1d_layer *layer, fv_tensor *x,
