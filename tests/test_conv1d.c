@@ -132,7 +132,10 @@ static void refusals(void)
     static const struct {
         int64_t in, out, window;
         fv_conv1d_options options;
-    } bad[] = {{0, 1, 1, {0}}, {1, 0, 1, {0}}, {1, 1, 0, {0}}, {1, 1, 1, {.dilation = -1}},
+    } bad[] = {{0, 1, 1, {0}},
+               {1, 0, 1, {0}},
+               {1, 1, 0, {0}},
+               {1, 1, 1, {.dilation = -1}},
                {1, 1, 65536, {0}}};
     bench b = bench_new();
     fv_conv1d_layer layer = {.weight = NULL};
