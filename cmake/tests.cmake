@@ -117,5 +117,7 @@ if(NOT FV_TEST_ONLY)
   endif()
   if(FV_PYTHON)
     fovea_script_test(minilm peers ${FV_PYTHON} bench/peers/check_minilm.py ${CMAKE_BINARY_DIR}/fovea)
+    fovea_script_test(minilm_heads peers ${FV_PYTHON} bench/peers/check_minilm_heads.py
+      ${CMAKE_BINARY_DIR}/fovea)
   endif()
 endif()

@@ -7,6 +7,7 @@
 #include "fovea/autograd.h"
 #include "fovea/ops.h"
 #include "models/seq2seq.h"
+#include "support/seq2seq.h"
 #include "support/tensors.h"
 #include "support/test.h"
 
@@ -65,79 +66,15 @@ static fv_batch pairs(int first, int count)
     return batch;
 }
 
-typedef struct setting {
-    const char *name;
-    fv_decoder_kind decoder;
-    fv_cell cell;
-    int layers;
-    bool one_way, reverse, no_feeding, tied;
-    fv_attention_score score;
-    fv_attention_normaliser normaliser;
-    fv_readout readout;
-    const char *encoder; /* NULL: rnn */
-    bool rows, neighbours, no_places;
-} setting;
-
-static const setting settings[] = {
-    {"search", FV_DECODER_SEARCH, FV_CELL_GRU, 1, .score = FV_ATTENTION_ADDITIVE},
-    {"search, maxout, lstm of two layers", FV_DECODER_SEARCH, FV_CELL_LSTM, 2,
-     .score = FV_ATTENTION_ADDITIVE, .readout = FV_READOUT_MAXOUT},
-    {"search, scaled dot, plain cell", FV_DECODER_SEARCH, FV_CELL_RNN, 1,
-     .score = FV_ATTENTION_SCALED, .tied = true},
-    {"fixed", FV_DECODER_FIXED, FV_CELL_LSTM, 1, .one_way = true},
-    {"fixed, reversed source", FV_DECODER_FIXED, FV_CELL_GRU, 2, .one_way = true, .reverse = true},
-    {"luong dot", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_DOT},
-    {"luong general, no feeding", FV_DECODER_LUONG, FV_CELL_GRU, 2, .no_feeding = true,
-     .score = FV_ATTENTION_GENERAL},
-    {"luong concat, reversed", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .one_way = true, .reverse = true,
-     .score = FV_ATTENTION_ADDITIVE},
-    {"luong location", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_LOCATION},
-    {"luong local-m general", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_GENERAL,
-     .normaliser = FV_ATTENTION_LOCAL_M},
-    {"luong local-p dot", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_DOT,
-     .normaliser = FV_ATTENTION_LOCAL_P},
-    {"luong local-p general", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_GENERAL,
-     .normaliser = FV_ATTENTION_LOCAL_P},
-    {"luong cosine", FV_DECODER_LUONG, FV_CELL_GRU, 1, .score = FV_ATTENTION_COSINE},
-    {"luong scaled dot, tied", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_SCALED,
-     .tied = true},
-    {"search, hard", FV_DECODER_SEARCH, FV_CELL_GRU, 1, .score = FV_ATTENTION_ADDITIVE,
-     .normaliser = FV_ATTENTION_HARD_SAMPLE},
-    {"luong general, hard", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_GENERAL,
-     .normaliser = FV_ATTENTION_HARD_SAMPLE},
-    {"set", FV_DECODER_SEARCH, FV_CELL_GRU, 1, .score = FV_ATTENTION_ADDITIVE, .encoder = "set"},
-    {"set of two blocks, luong dot", FV_DECODER_LUONG, FV_CELL_GRU, 2, .one_way = true,
-     .score = FV_ATTENTION_DOT, .encoder = "set"},
-    {"set, fixed", FV_DECODER_FIXED, FV_CELL_GRU, 1, .one_way = true, .encoder = "set"},
-    {"grid", FV_DECODER_SEARCH, FV_CELL_GRU, 1, .score = FV_ATTENTION_ADDITIVE, .encoder = "grid"},
-    {"grid with rows and neighbours", FV_DECODER_SEARCH, FV_CELL_LSTM, 1,
-     .score = FV_ATTENTION_ADDITIVE, .encoder = "grid", .rows = true, .neighbours = true},
-    {"grid, luong dot, without places", FV_DECODER_LUONG, FV_CELL_GRU, 1, .one_way = true,
-     .score = FV_ATTENTION_DOT, .encoder = "grid", .no_places = true},
-    {"grid, hard", FV_DECODER_SEARCH, FV_CELL_GRU, 1, .score = FV_ATTENTION_ADDITIVE,
-     .normaliser = FV_ATTENTION_HARD_SAMPLE, .encoder = "grid"},
-    {"grid, fixed", FV_DECODER_FIXED, FV_CELL_GRU, 1, .encoder = "grid"},
-    {"pyramid", FV_DECODER_SEARCH, FV_CELL_LSTM, 1, .score = FV_ATTENTION_ADDITIVE,
-     .encoder = "pyramid"},
-    {"pyramid one way, luong dot", FV_DECODER_LUONG, FV_CELL_GRU, 2, .one_way = true,
-     .score = FV_ATTENTION_DOT, .encoder = "pyramid"},
-    {"pyramid, luong local-p", FV_DECODER_LUONG, FV_CELL_LSTM, 1, .score = FV_ATTENTION_GENERAL,
-     .normaliser = FV_ATTENTION_LOCAL_P, .encoder = "pyramid"},
-    {"pyramid, hard", FV_DECODER_SEARCH, FV_CELL_GRU, 1, .score = FV_ATTENTION_ADDITIVE,
-     .normaliser = FV_ATTENTION_HARD_SAMPLE, .encoder = "pyramid"},
-    {"pyramid, fixed", FV_DECODER_FIXED, FV_CELL_GRU, 1, .encoder = "pyramid"},
-};
-enum { SETTINGS = (int)(sizeof settings / sizeof *settings) };
-
 /* Positions of source p. */
-static int64_t positions(const setting *s, int p)
+static int64_t positions(const seq2seq_setting *s, int p)
 {
     return s->encoder && strcmp(s->encoder, "grid") == 0 ? CELLS : x_lengths[p];
 }
 
-static bool is_hard(const setting *s) { return s->normaliser == FV_ATTENTION_HARD_SAMPLE; }
+static bool is_hard(const seq2seq_setting *s) { return s->normaliser == FV_ATTENTION_HARD_SAMPLE; }
 
-static fv_seq2seq *make(const setting *s, double dropout, fv_params **params)
+static fv_seq2seq *make(const seq2seq_setting *s, double dropout, fv_params **params)
 {
     fv_seq2seq_config cfg;
     fv_seq2seq_config_init(&cfg, sizeof cfg);
@@ -166,6 +103,17 @@ static fv_seq2seq *make(const setting *s, double dropout, fv_params **params)
     cfg.dropout = dropout;
     cfg.input_channels = 1;
     cfg.pyramid_layers = 1;
+    cfg.positions = s->positions;
+    cfg.positions_how = s->how;
+    cfg.most_positions = 12;
+    cfg.conv_layers = 2;
+    cfg.conv_dilated = cfg.conv_causal = s->odd;
+    cfg.conv_gated = !s->odd;
+    cfg.self_heads = 2;
+    if (s->odd) {
+        cfg.self_head_width = 6; /* of a width of 8 */
+        cfg.self_value_width = 3;
+    }
     cfg.input_height = HIGH;
     cfg.input_width = s->encoder && strcmp(s->encoder, "pyramid") == 0 ? FRAME : WIDE;
     cfg.grid_stages = 2;
@@ -240,20 +188,20 @@ static double stepped_loss(fv_seq2seq *model, float *weights)
 
 static void steps_and_sequences_agree(void)
 {
-    for (int i = 0; i < SETTINGS; i++) {
+    for (int i = 0; i < seq2seq_setting_count; i++) {
         fv_params *params = NULL;
-        fv_seq2seq *model = make(&settings[i], 0, &params);
+        fv_seq2seq *model = make(&seq2seq_settings[i], 0, &params);
         static float stepped[PAIRS * (LONGEST_Y + 1) * LONGEST_X], aligned[sizeof stepped / 4];
         memset(stepped, 0, sizeof stepped);
         const double whole = loss_of(model, 0, PAIRS, NULL), step = stepped_loss(model, stepped);
         if (!(fabs(whole - step) < 2e-5 * whole))
-            test_failed(__FILE__, __LINE__, "%s: %.7g at once, %.7g in steps", settings[i].name,
-                        whole, step);
+            test_failed(__FILE__, __LINE__, "%s: %.7g at once, %.7g in steps",
+                        seq2seq_settings[i].name, whole, step);
         double parts = 0;
         for (int p = 0; p < PAIRS; p++)
             parts += loss_of(model, p, 1, NULL);
         CHECK_NEAR(parts, whole, 2e-5 * whole);
-        if (settings[i].decoder != FV_DECODER_FIXED) {
+        if (seq2seq_settings[i].decoder != FV_DECODER_FIXED) {
             const fv_batch batch = pairs(0, PAIRS);
             fv_scope_begin(ctx);
             fv_tensor *a = fv_seq2seq_align(ctx, model, &batch);
@@ -269,8 +217,8 @@ static void steps_and_sequences_agree(void)
 /* Rows of soft attention sum to one over the source's own tokens; what is past an end is 0. */
 static void alignments_are_distributions(void)
 {
-    for (int i = 0; i < SETTINGS; i++) {
-        const setting *s = &settings[i];
+    for (int i = 0; i < seq2seq_setting_count; i++) {
+        const seq2seq_setting *s = &seq2seq_settings[i];
         if (s->decoder == FV_DECODER_FIXED) continue;
         fv_params *params = NULL;
         fv_seq2seq *model = make(s, 0, &params);
@@ -300,7 +248,7 @@ static void alignments_are_distributions(void)
 static void a_fixed_context_has_no_alignment(void)
 {
     fv_params *params = NULL;
-    fv_seq2seq *model = make(&settings[3], 0, &params);
+    fv_seq2seq *model = make(&seq2seq_settings[3], 0, &params);
     const fv_batch batch = pairs(0, PAIRS);
     CHECK(!fv_tensor_valid(fv_seq2seq_align(ctx, model, &batch)));
     CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_UNSUPPORTED);
@@ -309,7 +257,7 @@ static void a_fixed_context_has_no_alignment(void)
 
 /* How much of a gradient the scores of hard attention get, with these weights of its two terms;
  * *value is the loss. */
-static double hard_gradient(const setting *s, double reward, double entropy, double *value)
+static double hard_gradient(const seq2seq_setting *s, double reward, double entropy, double *value)
 {
     fv_params *params = NULL;
     fv_ctx_set_step(ctx, 4, 0); /* the same first weights each time */
@@ -336,12 +284,12 @@ static double hard_gradient(const setting *s, double reward, double entropy, dou
  * same places. */
 static void hard_attention_learns_by_trying(void)
 {
-    for (int i = 0; i < SETTINGS; i++) {
-        if (!is_hard(&settings[i])) continue;
+    for (int i = 0; i < seq2seq_setting_count; i++) {
+        if (!is_hard(&seq2seq_settings[i])) continue;
         double plain, rewarded, spread;
-        CHECK(hard_gradient(&settings[i], 0, 0, &plain) == 0);
-        CHECK(hard_gradient(&settings[i], 1, 0, &rewarded) > 1e-6);
-        CHECK(hard_gradient(&settings[i], 0, 1, &spread) > 1e-6);
+        CHECK(hard_gradient(&seq2seq_settings[i], 0, 0, &plain) == 0);
+        CHECK(hard_gradient(&seq2seq_settings[i], 1, 0, &rewarded) > 1e-6);
+        CHECK(hard_gradient(&seq2seq_settings[i], 0, 1, &spread) > 1e-6);
         CHECK(isfinite(plain) && plain == rewarded && plain == spread);
     }
 }
@@ -400,12 +348,12 @@ static double usual_of(fv_seq2seq *model, int64_t *steps)
     return value;
 }
 
-static const setting *hard_setting(void)
+static const seq2seq_setting *hard_setting(void)
 {
     int i = 0;
-    while (!is_hard(&settings[i]))
+    while (!is_hard(&seq2seq_settings[i]))
         i++;
-    return &settings[i];
+    return &seq2seq_settings[i];
 }
 
 /* The average moves as it is written down, is the same however a step is cut, and can be set. */
@@ -462,10 +410,10 @@ static void the_usual_lowers_the_variance(void)
 /* The slope along the gradient, by differences: catches a part that was left out of the walk. */
 static void gradients_point_downhill(void)
 {
-    for (int i = 0; i < SETTINGS; i++) {
-        if (is_hard(&settings[i])) continue; /* a choice has no slope */
+    for (int i = 0; i < seq2seq_setting_count; i++) {
+        if (is_hard(&seq2seq_settings[i])) continue; /* a choice has no slope */
         fv_params *params = NULL;
-        fv_seq2seq *model = make(&settings[i], 0, &params);
+        fv_seq2seq *model = make(&seq2seq_settings[i], 0, &params);
         const fv_batch batch = pairs(0, PAIRS);
         fv_scope_begin(ctx);
         CHECK_OK(ctx, fv_backward(ctx, fv_seq2seq_loss(ctx, model, &batch, NULL)));
@@ -495,30 +443,41 @@ static void gradients_point_downhill(void)
             const double slope = (side[1] - side[0]) / (2 * step);
             if (!(fabs(slope - norm) < 0.02 * norm + 3e-3))
                 test_failed(__FILE__, __LINE__, "%s: %s: slope %.5g, gradient %.5g",
-                            settings[i].name, fv_params_name(params, p), slope, norm);
+                            seq2seq_settings[i].name, fv_params_name(params, p), slope, norm);
         }
         unmake(&model, &params);
     }
 }
 
+static uint64_t most_steps(const seq2seq_setting *s)
+{
+    return is_hard(s) || s->decoder == FV_DECODER_ATTENTION ? 500 : 250;
+}
+
+/* Without norms and residuals large steps do not settle. */
+static double rate_of(const seq2seq_setting *s)
+{
+    return s->decoder == FV_DECODER_ATTENTION ? 0.005 : 0.02;
+}
+
 /* Everything trains: some hundred steps learn three pairs by heart, and the search finds them; hard
- * attention, which tries places, needs more of them. */
+ * attention, which tries places, and attention without residuals need more of them. */
 static void learns_by_heart(void)
 {
-    for (int i = 0; i < SETTINGS; i++) {
+    for (int i = 0; i < seq2seq_setting_count; i++) {
         fv_params *params = NULL;
-        fv_seq2seq *model = make(&settings[i], 0, &params);
+        fv_seq2seq *model = make(&seq2seq_settings[i], 0, &params);
         fv_optim_config how;
         fv_optim_config_init(&how, sizeof how, FV_OPTIM_ADAM);
         fv_optim *optim = NULL;
         CHECK_OK(ctx, fv_optim_create(params, &how, &optim));
         const fv_batch batch = pairs(0, PAIRS);
         const fv_pass training = {.training = true, .sampling = i % 2 ? 0.2 : 0};
-        for (uint64_t step = 0; step < (is_hard(&settings[i]) ? 500 : 250); step++) {
+        for (uint64_t step = 0; step < most_steps(&seq2seq_settings[i]); step++) {
             fv_scope_begin(ctx);
             fv_ctx_set_step(ctx, step, 0);
             CHECK_OK(ctx, fv_backward(ctx, fv_seq2seq_loss(ctx, model, &batch, &training)));
-            CHECK_OK(ctx, fv_optim_step(optim, 0.02, NULL));
+            CHECK_OK(ctx, fv_optim_step(optim, rate_of(&seq2seq_settings[i]), NULL));
             fv_scope_end(ctx);
         }
         for (int beam = 1; beam <= 4; beam += 3) {
@@ -535,7 +494,8 @@ static void learns_by_heart(void)
                 const bool same =
                     o && o->count == y_lengths[p] &&
                     memcmp(o->tokens, ys[p], (size_t)o->count * sizeof *o->tokens) == 0;
-                if (!same) test_failed(__FILE__, __LINE__, "%s: pair %d", settings[i].name, p);
+                if (!same)
+                    test_failed(__FILE__, __LINE__, "%s: pair %d", seq2seq_settings[i].name, p);
             }
             fv_outputs_free(&out);
         }

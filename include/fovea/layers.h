@@ -475,6 +475,55 @@ FV_API FV_MUST_USE fv_status fv_nonlocal_create(fv_params *params, const char *p
 FV_API fv_tensor *fv_nonlocal_run(fv_ctx *ctx, const fv_nonlocal *grid, fv_tensor *x,
                                   bool want_weights, fv_attention_result *result);
 
+/* ---- convolution over a sequence ----------------------------------------------------- */
+
+/*
+ * 1-D convolution: K learned offsets in place of attention's weights.
+ *
+ *     y_t = b + sum_j W_j x_{t + (j - before) dilation},   j = 0 .. K - 1,  x = 0 outside
+ *
+ * before = K - 1 if causal (y_t depends on x_t and earlier ones), else (K - 1) / 2 (centred).
+ *
+ *     fv_conv1d_layer near, past;
+ *     s = fv_conv1d_create(params, "near", 64, 64, 3, true, NULL, &near);   // centred
+ *     fv_conv1d_options far = {.causal = true, .dilation = 4};
+ *     s = fv_conv1d_create(params, "past", 64, 64, 3, true, &far, &past);
+ *     fv_tensor *y = fv_conv1d_run(ctx, &past, fv_conv1d_run(ctx, &near, x));   // x [batch, 64, n]
+ *
+ * Layers with dilations 1, 2, 4, .. reach 2^layers positions with K = 2.
+ */
+typedef struct fv_conv1d_options {
+    bool causal;
+    int64_t dilation; /* distance between the inputs of a window; 0 means 1 */
+} fv_conv1d_options;
+
+typedef struct fv_conv1d_layer {
+    fv_conv1d_options options; /* complete */
+    fv_tensor *weight;         /* [out, in, K], as in PyTorch */
+    fv_tensor *bias;           /* [out] or NULL */
+} fv_conv1d_layer;
+
+/* Parameters "prefix.weight" and "prefix.bias"; initially uniform in +-1 / sqrt(in K). options
+ * NULL: centred, dilation 1. */
+FV_API FV_MUST_USE fv_status fv_conv1d_create(fv_params *params, const char *prefix, int64_t in,
+                                              int64_t out, int64_t window, bool bias,
+                                              const fv_conv1d_options *options,
+                                              fv_conv1d_layer *layer);
+/* x [batch, in, n] -> [batch, out, n] */
+FV_API fv_tensor *fv_conv1d_run(fv_ctx *ctx, const fv_conv1d_layer *layer, fv_tensor *x);
+/*
+ * Sequences of different lengths, one after the other: x [total, in] -> [total, out]. Sequence i is
+ * rows begin[i] .. begin[i + 1] - 1, with begin[0] = 0 and begin[sequences] = total; what is
+ * outside it counts as 0. A sequence has the same bits alone and among others.
+ *
+ *     const int64_t begin[] = {0, 5, 12};
+ *     fv_conv1d_layer near;
+ *     s = fv_conv1d_create(params, "near", 64, 64, 3, true, NULL, &near);
+ *     fv_tensor *y = fv_conv1d_run_varlen(ctx, &near, x, 2, begin);          // x [12, 64]
+ */
+FV_API fv_tensor *fv_conv1d_run_varlen(fv_ctx *ctx, const fv_conv1d_layer *layer, fv_tensor *x,
+                                       int64_t sequences, const int64_t *begin);
+
 #ifdef __cplusplus
 }
 #endif

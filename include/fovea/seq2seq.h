@@ -43,6 +43,13 @@
  * reads recordings (PYRAMID): recurrent layers over the field "frames", each of which halves the
  * number of states (Chan et al. 2016).
  *
+ * Two encoders have no recurrence. CONV is a stack of convolutions with residuals over the tokens
+ * (Gehring et al. 2017). ATTENTION is self-attention alone: no norms, no residuals, no feed-forward
+ * layers, x = heads(x) for each layer; as a decoder, each token attends to those before it, and
+ * then to the memory:
+ *
+ *     s_t = heads(y_{t-1}; y_0 .. y_{t-1});  c_t = attend(s_t, h)
+ *
  * Wherever attention is soft, the training loss may have the penalty
  *
  *     coverage x sum over rows and positions i of (1 - sum_t a_ti)^2
@@ -66,13 +73,25 @@ typedef enum fv_encoder_kind {
     FV_ENCODER_RNN,
     FV_ENCODER_SET,
     FV_ENCODER_GRID,
-    FV_ENCODER_PYRAMID
+    FV_ENCODER_PYRAMID,
+    FV_ENCODER_CONV,
+    FV_ENCODER_ATTENTION
 } fv_encoder_kind;
 typedef enum fv_decoder_kind {
     FV_DECODER_FIXED,
     FV_DECODER_SEARCH,
-    FV_DECODER_LUONG
+    FV_DECODER_LUONG,
+    FV_DECODER_ATTENTION
 } fv_decoder_kind;
+
+/* How CONV and ATTENTION know where a token is. */
+typedef enum fv_seq2seq_positions {
+    FV_SEQ2SEQ_POSITIONS_NONE,
+    FV_SEQ2SEQ_POSITIONS_SINUSOID,
+    FV_SEQ2SEQ_POSITIONS_LEARNED,
+    FV_SEQ2SEQ_POSITIONS_ROTARY,  /* ATTENTION only: queries and keys are rotated */
+    FV_SEQ2SEQ_POSITIONS_RELATIVE /* ATTENTION only: Shaw's vectors, distances up to 16 */
+} fv_seq2seq_positions;
 
 typedef enum fv_readout { FV_READOUT_TANH, FV_READOUT_MAXOUT, FV_READOUT_COUNT } fv_readout;
 
@@ -115,9 +134,26 @@ typedef struct fv_seq2seq_config {
     bool grid_rows;        /* then `cell`, both ways along each row of cells [false] */
     bool grid_neighbours;  /* keys of additive attention see the cells around theirs [false] */
     int pyramid_layers;    /* PYRAMID: layers, each of which halves the number of states [3] */
+    /* CONV */
+    int conv_layers;     /* [4] */
+    int64_t conv_window; /* positions that a result depends on [3] */
+    bool conv_dilated;   /* dilation 2^i in layer i, else 1 [false] */
+    bool conv_causal;    /* windows end at their position, else they are centred [false] */
+    bool conv_gated;     /* a * sigma(b) of twice the width, else tanh [true] */
+    /* ATTENTION, as encoder, decoder or both */
+    int self_layers;          /* [2] */
+    int64_t self_heads;       /* [4] */
+    int64_t self_head_width;  /* of a query and a key; 0: hidden / heads [0] */
+    int64_t self_value_width; /* 0: as self_head_width [0] */
+    /* CONV and ATTENTION */
+    fv_seq2seq_positions positions; /* [sinusoid] */
+    fv_positions_how positions_how; /* sinusoids and learned vectors are added or concatenated; of
+                                       width `embedding` [add] */
+    int64_t most_positions;         /* rows of the learned table [256] */
 } fv_seq2seq_config;
 
 enum { FV_GRID_STAGES = 8, FV_GRID_CHANNELS = 4096, FV_GRID_SIDE = 4096, FV_PYRAMID_LAYERS = 8 };
+enum { FV_CONV_LAYERS = 16, FV_CONV_WINDOW = 255 };
 
 FV_API void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size);
 

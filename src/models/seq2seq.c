@@ -33,6 +33,14 @@ void fv_seq2seq_config_init(fv_seq2seq_config *cfg, size_t struct_size)
         .grid_channels = 32,
         .grid_coordinates = true,
         .pyramid_layers = 3,
+        .conv_layers = 4,
+        .conv_window = 3,
+        .conv_gated = true,
+        .self_layers = 2,
+        .self_heads = 4,
+        .positions = FV_SEQ2SEQ_POSITIONS_SINUSOID,
+        .positions_how = FV_POSITIONS_ADD,
+        .most_positions = 256,
     };
     fv_config_set_defaults(cfg, struct_size, &defaults, sizeof defaults);
 }

@@ -58,7 +58,25 @@ enum { WIDE = 1 << 24 };
     X(grid_neighbours, BOOL, BOOL, "false", 0, 0, NULL,                                            \
       "grid: keys of additive attention see the eight cells around theirs")                        \
     X(pyramid_layers, INT, INT, "3", 1, FV_PYRAMID_LAYERS, NULL,                                   \
-      "pyramid: layers, each of which halves the number of states")
+      "pyramid: layers, each of which halves the number of states")                                \
+    X(conv_layers, INT, INT, "4", 1, FV_CONV_LAYERS, NULL, "conv: layers of the encoder")          \
+    X(conv_window, INT64, INT, "3", 1, FV_CONV_WINDOW, NULL,                                       \
+      "conv: positions that a result of one layer depends on")                                     \
+    X(conv_dilated, BOOL, BOOL, "false", 0, 0, NULL, "conv: dilation 2^i in layer i, else 1")      \
+    X(conv_causal, BOOL, BOOL, "false", 0, 0, NULL,                                                \
+      "conv: windows end at their position, else they are centred")                                \
+    X(conv_gated, BOOL, BOOL, "true", 0, 0, NULL, "conv: gated linear units, else tanh")           \
+    X(self_layers, INT, INT, "2", 1, FV_RNN_LAYERS, NULL, "attention: layers of self-attention")   \
+    X(self_heads, INT64, INT, "4", 1, 4096, NULL, "attention: heads of each layer")                \
+    X(self_head_width, INT64, INT, "0", 0, WIDE, NULL,                                             \
+      "attention: width of a query and a key; 0: the layer's width / heads")                       \
+    X(self_value_width, INT64, INT, "0", 0, WIDE, NULL,                                            \
+      "attention: width of a head's value; 0: as self_head_width")                                 \
+    X(positions, CHOICE, CHOICE, "sinusoid", 0, 0, "none|sinusoid|learned|rotary|relative",        \
+      "conv and attention: how a token's place is known (conv: the first three)")                  \
+    X(positions_how, CHOICE, CHOICE, "add", 0, 0, "add|concat",                                    \
+      "conv and attention: sinusoids and learned positions are added to tokens, or beside them")   \
+    X(most_positions, INT64, INT, "256", 1, WIDE, NULL, "rows of the table of learned positions")
 
 #define AT(member) offsetof(fv_seq2seq_config, member)
 
@@ -180,9 +198,24 @@ static bool is_pyramid(int i) { return places[i].at == AT(pyramid_layers); }
 
 static bool is_coverage(int i) { return places[i].at == AT(coverage); }
 
+static bool is_conv(int i) { return strncmp(short_name(i), "conv_", 5) == 0; }
+
+static bool is_self(int i) { return strncmp(short_name(i), "self_", 5) == 0; }
+
+static bool is_positions(int i)
+{
+    return strncmp(short_name(i), "positions", 9) == 0 || places[i].at == AT(most_positions);
+}
+
+static bool attends_to_itself(const fv_seq2seq_config *cfg)
+{
+    return cfg->encoder == FV_ENCODER_ATTENTION || cfg->decoder == FV_DECODER_ATTENTION;
+}
+
 static bool may_be_missing(int i)
 {
-    return is_hard(i) || is_grid(i) || is_pyramid(i) || is_encoder(i) || is_coverage(i);
+    return is_hard(i) || is_grid(i) || is_pyramid(i) || is_encoder(i) || is_coverage(i) ||
+           is_conv(i) || is_self(i) || is_positions(i);
 }
 
 static bool applies(const fv_seq2seq_config *cfg, int i)
@@ -191,6 +224,9 @@ static bool applies(const fv_seq2seq_config *cfg, int i)
     if (is_grid(i)) return cfg->encoder == FV_ENCODER_GRID;
     if (is_pyramid(i)) return cfg->encoder == FV_ENCODER_PYRAMID;
     if (is_coverage(i)) return cfg->coverage > 0;
+    if (is_conv(i)) return cfg->encoder == FV_ENCODER_CONV;
+    if (is_self(i)) return attends_to_itself(cfg);
+    if (is_positions(i)) return cfg->encoder == FV_ENCODER_CONV || attends_to_itself(cfg);
     return !is_hard(i) || cfg->normaliser == FV_ATTENTION_HARD_SAMPLE;
 }
 

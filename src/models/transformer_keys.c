@@ -22,9 +22,14 @@ static const fv_key keys[] = {
     {"transformer.encoder_layers", FV_KEY_INT, "-1", -1, 1000, NULL, "blocks that read the source"},
     {"transformer.decoder_layers", FV_KEY_INT, "-1", -1, 1000, NULL, "blocks that write"},
     {"transformer.heads", FV_KEY_INT, "-1", -1, 65536, NULL, "of each attention"},
+    {"transformer.head_width", FV_KEY_INT, "-1", -1, 65536, NULL,
+     "of a head's query, key and value; 0: width / heads, equal to width: wide heads"},
     {"transformer.kv_heads", FV_KEY_INT, "-1", -1, 65536, NULL, "keys and values in groups"},
     {"transformer.hidden", FV_KEY_INT, "-1", -1, WIDE, NULL, "units of the feed-forward layers"},
     {"transformer.length", FV_KEY_INT, "-1", -1, WIDE, NULL, "longest sequence"},
+    {"transformer.positions", FV_KEY_CHOICE, "family", 0, 0,
+     "family|none|learned|sinusoid|rotary|relative|relative_key|relative_key_query",
+     "how a token's place is known; family fovea can have all of them"},
     {"transformer.act", FV_KEY_CHOICE, "family", 0, 0, "family|relu|gelu|gelu_tanh|silu|quick_gelu",
      "of the feed-forward layers"},
     {"transformer.order", FV_KEY_CHOICE, "family", 0, 0, "family|pre|post",
@@ -45,6 +50,7 @@ static const struct {
              {"transformer.encoder_layers", AT(encoder_layers)},
              {"transformer.decoder_layers", AT(decoder_layers)},
              {"transformer.heads", AT(heads)},
+             {"transformer.head_width", AT(head_dim)},
              {"transformer.kv_heads", AT(kv_heads)},
              {"transformer.hidden", AT(hidden)},
              {"transformer.length", AT(max_positions)}},
@@ -72,6 +78,12 @@ void fv_transformer_config_from(const fv_recipe *recipe, fv_transformer_config *
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
         const double value = fv_recipe_real(recipe, rates[i].name);
         if (value >= 0) *(double *)(void *)((char *)cfg + rates[i].at) = value;
+    }
+    const int positions = fv_recipe_choice(recipe, "transformer.positions");
+    if (positions > 0) cfg->positions = (fv_position_kind)(positions - 1);
+    if (cfg->positions == FV_POSITION_RELATIVE && cfg->relative_buckets == 0) { /* as in T5 */
+        cfg->relative_buckets = 32;
+        cfg->relative_max_distance = 128;
     }
     const int act = fv_recipe_choice(recipe, "transformer.act"),
               order = fv_recipe_choice(recipe, "transformer.order");

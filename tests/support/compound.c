@@ -1,10 +1,10 @@
 #include "support/compound.h"
 
 const fv_op_desc *const compound_table[] = {
-    &compound_scores,      &compound_masks,         &compound_local,      &compound_hard,
-    &compound_absolute,    &compound_relative,      &compound_free_heads, &compound_fused_heads,
-    &compound_cross_heads, &compound_normed_heads,  &compound_block,      &compound_grid,
-    &compound_lookup,      &compound_sequence_nets, &compound_guided};
+    &compound_scores,      &compound_masks,        &compound_local,         &compound_hard,
+    &compound_absolute,    &compound_relative,     &compound_free_heads,    &compound_fused_heads,
+    &compound_cross_heads, &compound_normed_heads, &compound_block,         &compound_grid,
+    &compound_conv1d,      &compound_lookup,       &compound_sequence_nets, &compound_guided};
 const int compound_count = (int)(sizeof compound_table / sizeof *compound_table);
 
 fv_tensor *compound_join(fv_ctx *ctx, int n, fv_tensor *const *t)

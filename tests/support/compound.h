@@ -29,7 +29,7 @@ extern const fv_op_desc compound_scores, compound_masks, compound_local, compoun
 extern const fv_op_desc compound_absolute, compound_relative;
 extern const fv_op_desc compound_free_heads, compound_fused_heads, compound_cross_heads;
 extern const fv_op_desc compound_normed_heads;
-extern const fv_op_desc compound_block, compound_grid, compound_lookup;
+extern const fv_op_desc compound_block, compound_grid, compound_lookup, compound_conv1d;
 extern const fv_op_desc compound_sequence_nets, compound_guided;
 
 #endif

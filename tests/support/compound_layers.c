@@ -207,6 +207,46 @@ static const fv_op_case grid_cases[] = {
 };
 const fv_op_desc compound_grid = COMPOUND(10, "grid", "non-local attention", grid, grid_cases);
 
+typedef struct conv_params {
+    fv_conv1d_options options;
+    bool varlen;
+} conv_params;
+
+static fv_tensor *conv1d(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params)
+{
+    const conv_params *p = params;
+    const fv_conv1d_layer layer = {
+        .options = p->options, .weight = in[1], .bias = n_in > 2 ? in[2] : NULL};
+    return p->varlen ? fv_conv1d_run_varlen(ctx, &layer, in[0], 3, (int64_t[]){0, 2, 2, 7})
+                     : fv_conv1d_run(ctx, &layer, in[0]);
+}
+
+static const conv_params conv_near = {.varlen = false},
+                         conv_far = {.options = {.causal = true, .dilation = 2}},
+                         conv_varlen = {.varlen = true},
+                         conv_varlen_far = {.options = {.causal = true, .dilation = 2},
+                                            .varlen = true};
+static const fv_op_case conv1d_cases[] = {
+    {.name = "centred",
+     .params = &conv_near,
+     .n_in = 3,
+     .in = {FV_IN(NORMAL, 2, 2, 5), FV_IN(NORMAL, 3, 2, 4), FV_IN(NORMAL, 3)}},
+    {.name = "causal",
+     .params = &conv_far,
+     .n_in = 2,
+     .in = {FV_IN(NORMAL, 2, 2, 5), FV_IN(NORMAL, 3, 2, 2)}},
+    {.name = "lengths 2, 0, 5",
+     .params = &conv_varlen,
+     .n_in = 3,
+     .in = {FV_IN(NORMAL, 7, 2), FV_IN(NORMAL, 3, 2, 3), FV_IN(NORMAL, 3)}},
+    {.name = "lengths 2, 0, 5, causal",
+     .params = &conv_varlen_far,
+     .n_in = 2,
+     .in = {FV_IN(NORMAL, 7, 2), FV_IN(NORMAL, 3, 2, 2)}},
+};
+const fv_op_desc compound_conv1d =
+    COMPOUND(15, "conv1d layer", "a convolution over sequences", conv1d, conv1d_cases);
+
 static fv_tensor *lookup(fv_ctx *ctx, int n_in, fv_tensor *const *in, const void *params)
 {
     (void)params;

@@ -67,6 +67,7 @@ static bool parts(fv_ctx *ctx, const void *unused)
     (void)unused;
     fv_params *params = NULL;
     fv_nonlocal grid;
+    fv_conv1d_layer near;
     fv_mha heads;
     fv_tensor *table = NULL, *k = NULL, *v = NULL;
     fv_mha_config cfg;
@@ -77,12 +78,16 @@ static bool parts(fv_ctx *ctx, const void *unused)
     if (status == FV_OK) status = fv_embedding_create(params, "t", 3, 4, 0, &table);
     if (status == FV_OK) status = fv_mha_create(params, "h", &cfg, &heads);
     if (status == FV_OK) status = fv_nonlocal_create(params, "g", 4, 0, 0, 0, &grid);
+    if (status == FV_OK) status = fv_conv1d_create(params, "c", 2, 4, 3, true, NULL, &near);
     if (status == FV_OK) {
         fv_tensor *x = fv_unsqueeze(ctx, fv_positions_learned(ctx, table, 0, 2), 0);
         fv_mha_project_keys(ctx, &heads, x, NULL, 0, NULL, &k, &v);
         fv_tensor *y = fv_mha_run(ctx, &heads, &(fv_mha_input){.x = x, .k = k, .v = v}, NULL);
         y = fv_reshape(ctx, y, 4, (int64_t[]){1, 4, 1, 2});
         y = fv_nonlocal_run(ctx, &grid, y, true, NULL);
+        y = fv_reshape(ctx, y, 3, (int64_t[]){1, 2, 4});
+        y = fv_reshape(ctx, fv_conv1d_run(ctx, &near, y), 2, (int64_t[]){8, 2});
+        y = fv_conv1d_run_varlen(ctx, &near, y, 2, (int64_t[]){0, 3, 8});
         status = fv_backward(ctx, fv_sum(ctx, y, 0, NULL, false));
     }
     if (params) fv_params_destroy(&params);

@@ -262,6 +262,50 @@ static bool captions(fv_ctx *ctx, const void *unused)
     return text_run(ctx, settings, sizeof settings / sizeof *settings);
 }
 
+/* Encoder-decoders without recurrence: a loss with its gradients, and a step of a search. */
+static bool unrolled(fv_ctx *ctx, fv_encoder_kind encoder, fv_seq2seq_positions positions)
+{
+    static const int64_t list[2] = {4, 2}, one = 2;
+    static const int64_t *const lists[] = {list};
+    const fv_sequences both = {.count = 1, .tokens = lists, .length = &one};
+    const fv_batch pairs = fv_batch_of_pairs(&both, &both);
+    fv_seq2seq_config cfg;
+    fv_seq2seq_config_init(&cfg, sizeof cfg);
+    cfg.source_tokens = cfg.target_tokens = 6;
+    cfg.embedding = cfg.encoder_hidden = cfg.attention_width = cfg.readout_width = cfg.hidden = 2;
+    cfg.encoder = encoder;
+    cfg.decoder = FV_DECODER_ATTENTION;
+    cfg.positions = positions;
+    cfg.conv_layers = cfg.self_layers = 1;
+    cfg.self_heads = 1;
+    fv_params *params = NULL;
+    fv_seq2seq *model = NULL;
+    fv_stepper stepper;
+    fv_scope_begin(ctx);
+    fv_status status = fv_params_create(ctx, &params);
+    if (status == FV_OK) status = fv_seq2seq_create(params, &cfg, &model);
+    if (status == FV_OK)
+        status =
+            fv_backward(ctx, fv_seq2seq_loss(ctx, model, &pairs, &(fv_pass){.training = true}));
+    if (status == FV_OK) status = fv_seq2seq_stepper(model, &pairs, &stepper);
+    fv_seq2seq_destroy(&model);
+    fv_params_destroy(&params);
+    fv_scope_end(ctx);
+    return status == FV_OK && fv_ctx_error(ctx) == FV_OK;
+}
+
+static bool convolutions(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    return unrolled(ctx, FV_ENCODER_CONV, FV_SEQ2SEQ_POSITIONS_LEARNED);
+}
+
+static bool bare_attention(fv_ctx *ctx, const void *unused)
+{
+    (void)unused;
+    return unrolled(ctx, FV_ENCODER_ATTENTION, FV_SEQ2SEQ_POSITIONS_RELATIVE);
+}
+
 /* A folder with names of classes and the files of sentence-transformers. */
 static bool sentences(fv_ctx *ctx, const void *unused)
 {
@@ -316,9 +360,10 @@ static bool encoded_texts(fv_ctx *ctx, const void *unused)
 }
 
 const oom_file_scenario oom_model_scenarios[] = {
-    {"transformer", both_sides},      {"model folder", folder}, {"prompts", generate_from_prompts},
-    {"windows", generate_in_windows}, {"answers", answers},     {"kept ready", kept_ready},
-    {"hidden words", hidden_words},   {"classes", classes},     {"sentences", sentences},
-    {"encoded texts", encoded_texts}, {"captions", captions}};
+    {"transformer", both_sides},       {"model folder", folder}, {"prompts", generate_from_prompts},
+    {"windows", generate_in_windows},  {"answers", answers},     {"kept ready", kept_ready},
+    {"hidden words", hidden_words},    {"classes", classes},     {"sentences", sentences},
+    {"encoded texts", encoded_texts},  {"captions", captions},   {"convolutions", convolutions},
+    {"bare attention", bare_attention}};
 const int oom_model_scenario_count =
     (int)(sizeof oom_model_scenarios / sizeof *oom_model_scenarios);

@@ -29,6 +29,13 @@ fv_status fv_rnn_decoder_embedding(fv_params *params, const fv_seq2seq_config *c
     fv_rnn_decoder *d = fv_mem_zalloc(&ctx->mem, sizeof *d);
     FV_RETURN_IF(!d, ctx, FV_ERR_MEMORY, "no memory for a decoder");
     *self = d;
+    return fv_rnn_decoder_embedding_init(params, c, d);
+}
+
+fv_status fv_rnn_decoder_embedding_init(fv_params *params, const fv_seq2seq_config *c,
+                                        fv_rnn_decoder *d)
+{
+    fv_ctx *ctx = fv_params_ctx(params);
     d->cfg = *c;
     d->embedding = fv_nn_weight(params, "decoder", "embedding.weight", 2,
                                 (int64_t[]){c->target_tokens, c->embedding},
@@ -51,8 +58,8 @@ static void create_first(fv_params *params, int64_t memory_width, fv_rnn_decoder
         }
 }
 
-static void create_output(fv_params *params, int64_t memory_width, fv_rnn_decoder_shape shape,
-                          fv_rnn_decoder *d)
+fv_status fv_rnn_decoder_create_output(fv_params *params, int64_t memory_width,
+                                       fv_rnn_decoder_shape shape, fv_rnn_decoder *d)
 {
     static const int gates[FV_CELL_COUNT] = {1, 3, 4};
     const fv_seq2seq_config *c = &d->cfg;
@@ -67,6 +74,7 @@ static void create_output(fv_params *params, int64_t memory_width, fv_rnn_decode
     d->output = c->tied ? d->embedding
                         : matrix(params, "output.weight", c->target_tokens, c->readout_width);
     d->output_bias = zeros(params, "output.bias", c->target_tokens);
+    return fv_params_ctx(params)->error;
 }
 
 fv_status fv_rnn_decoder_create(fv_params *params, const fv_seq2seq_config *c, int64_t memory_width,
@@ -83,8 +91,7 @@ fv_status fv_rnn_decoder_create(fv_params *params, const fv_seq2seq_config *c, i
     create_first(params, memory_width, d);
     d->attends = shape.attends;
     if (d->attends) fv_cross_attention_create(params, c, c->hidden, memory_width, &d->attention);
-    create_output(params, memory_width, shape, d);
-    return fv_params_ctx(params)->error;
+    return fv_rnn_decoder_create_output(params, memory_width, shape, d);
 }
 
 static void drop_tables(void *self)

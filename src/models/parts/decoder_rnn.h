@@ -42,6 +42,12 @@ typedef struct fv_rnn_decoder_shape {
 fv_status fv_rnn_decoder_create(fv_params *params, const fv_seq2seq_config *cfg,
                                 int64_t memory_width, fv_rnn_decoder_shape shape,
                                 fv_rnn_decoder *d);
+/* The pieces of it that decoders without cells use: the settings and the embedding; readout and
+ * output, with the matrix that feeds the gates if shape.feed. */
+fv_status fv_rnn_decoder_embedding_init(fv_params *params, const fv_seq2seq_config *cfg,
+                                        fv_rnn_decoder *d);
+fv_status fv_rnn_decoder_create_output(fv_params *params, int64_t memory_width,
+                                       fv_rnn_decoder_shape shape, fv_rnn_decoder *d);
 /* All layers; the new top state. `extra` joins the token at the first layer, if there is one. */
 fv_tensor *fv_rnn_decoder_cells(fv_ctx *ctx, const fv_rnn_decoder *d, const fv_decoder_call *call,
                                 fv_tensor *extra, fv_decoder_state *state);
