@@ -158,6 +158,22 @@ static double best_course(const fv_problem *p, int64_t state, int64_t left)
     return best;
 }
 
+/* Regrets of every step, from the best course after each action. */
+static void check_regrets(const fv_problem *p)
+{
+    const fv_trial_config *c = &p->cfg;
+    for (int64_t i = 0; i < c->horizon * c->states * c->actions; i++) {
+        const int64_t a = i % c->actions, s = i / c->actions % c->states,
+                      left = c->horizon - i / c->actions / c->states;
+        double value = p->mean[s * c->actions + a];
+        for (int64_t k = 0; k < c->states; k++)
+            value += p->chance[(s * c->actions + a) * c->states + k] * best_course(p, k, left - 1);
+        const double regret = best_course(p, s, left) - value;
+        CHECK_NEAR(p->regret[i], regret, 1e-9);
+        CHECK_NEAR(fv_problem_act(p, 0, 2 * c->horizon - left, s, a).regret, regret, 1e-9);
+    }
+}
+
 static void plans_are_the_best(void)
 {
     enum { MANY = 1500 };
@@ -168,6 +184,7 @@ static void plans_are_the_best(void)
     for (int i = 0; i < MANY; i++) {
         fv_problem_draw(&p, FV_GAME_TEST, i);
         sum += best_course(&p, 0, process.horizon) * (double)process.episodes / MANY;
+        if (i < 20) check_regrets(&p);
     }
     const double optimal = mean_of(ctx, &process, "optimal", MANY, &error),
                  sampled = mean_of(ctx, &process, "psrl", MANY, &error),

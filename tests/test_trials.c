@@ -35,15 +35,15 @@ static void advantages_are_those_by_hand(void)
     fv_ctx *ctx = run_context(1, 1);
     fv_trial_rows rows;
     int64_t action[4] = {0, 1, 1, 0};
-    float rewards[4] = {2, 4, 6, 0}, values[4] = {0.5f, 1, 1, 2}, log_p[4] = {-1, -2, -3, -4},
-          observed[4] = {5, 6, 7, 8}, other[4] = {0};
+    float rewards[4] = {2, 4, 6, 0}, regrets[4] = {-2, -4, -6, 0}, values[4] = {0.5f, 1, 1, 2},
+          log_p[4] = {-1, -2, -3, -4}, observed[4] = {5, 6, 7, 8}, other[4] = {0};
     fv_trials played = {.action = action,
                         .reward = other,
-                        .expected = rewards,
+                        .regret = regrets,
                         .value = values,
                         .log_p = log_p,
                         .observed = observed};
-    fv_advantage_rule rule = {.discount = 0.5, .lambda = 0.5, .runs = 2, .expected = true};
+    fv_advantage_rule rule = {.discount = 0.5, .lambda = 0.5, .runs = 2, .regret = true};
     CHECK_OK(ctx, fv_trial_rows_create(ctx, 2, 2, 1, &rows));
     fv_trial_rows_fill(&rows, &played, 2, &rule);
     const double size = sqrt((1.25 * 1.25 + 9) / 2);
@@ -58,9 +58,9 @@ static void advantages_are_those_by_hand(void)
     CHECK(second.rows == 1 && *(const float *)second.field[0].row[0] == 7);
     CHECK_EQ(second.field[0].length[0], 2);
     rule.runs = 1;
-    rule.expected = false;
+    rule.regret = false;
     played.reward = rewards;
-    played.expected = other;
+    played.regret = other;
     fv_trial_rows_fill(&rows, &played, 2, &rule);
     const double alone = sqrt((1.25 * 1.25 + 1 + 2.5 * 2.5 + 4) / 4);
     CHECK_NEAR((double)rows.advantage[0], 1.25 / alone, 1e-6);
@@ -225,7 +225,8 @@ static void steps_equal_the_whole_trial(void)
             for (int64_t s = 0; s < t.steps; s++) {
                 const int64_t at = i * t.steps + s;
                 const fv_outcome o = fv_problem_act(p, i % 2, s, t.state[at], t.action[at]);
-                CHECK(t.reward[at] == (float)o.reward && t.expected[at] == (float)o.expected);
+                CHECK(t.reward[at] == (float)o.reward && t.expected[at] == (float)o.expected &&
+                      t.regret[at] == (float)o.regret);
                 if (s + 1 < t.steps) CHECK_EQ(t.state[at + 1], o.next);
                 sum += o.expected;
             }

@@ -32,7 +32,8 @@ fv_status fv_trial_check(fv_ctx *ctx, const fv_trial_config *cfg)
 
 static size_t bytes_of(const fv_trial_config *cfg)
 {
-    return (size_t)(cfg->states * cfg->actions * (1 + cfg->states)) * sizeof(double);
+    const int64_t pairs = cfg->states * cfg->actions;
+    return (size_t)(pairs * (1 + cfg->states + cfg->horizon) + 2 * cfg->states) * sizeof(double);
 }
 
 fv_status fv_problem_create(fv_ctx *ctx, const fv_trial_config *cfg, fv_problem *out)
@@ -41,8 +42,13 @@ fv_status fv_problem_create(fv_ctx *ctx, const fv_trial_config *cfg, fv_problem 
     FV_TRY(fv_trial_check(ctx, cfg));
     double *room = fv_mem_zalloc(&ctx->mem, bytes_of(cfg));
     FV_RETURN_IF(!room, ctx, FV_ERR_MEMORY, "no memory for a problem");
-    *out = (fv_problem){
-        .ctx = ctx, .cfg = *cfg, .mean = room, .chance = room + cfg->states * cfg->actions};
+    const int64_t pairs = cfg->states * cfg->actions;
+    *out = (fv_problem){.ctx = ctx,
+                        .cfg = *cfg,
+                        .mean = room,
+                        .chance = room + pairs,
+                        .regret = room + pairs * (1 + cfg->states),
+                        .value = room + pairs * (1 + cfg->states + cfg->horizon)};
     return FV_OK;
 }
 
@@ -79,6 +85,7 @@ void fv_problem_draw(fv_problem *p, fv_game_part part, int64_t number)
         p->mean[i] = c->kind == FV_TRIAL_BANDIT ? u : 1 + normal(u, fv_draws_unit(&d));
         draw_chances(&d, c->states, p->chance + i * c->states);
     }
+    fv_problem_plan(c, p->mean, p->chance, p->value, NULL, p->regret);
 }
 
 fv_outcome fv_problem_act(const fv_problem *p, int64_t run, int64_t t, int64_t state,
@@ -92,7 +99,8 @@ fv_outcome fv_problem_act(const fv_problem *p, int64_t run, int64_t t, int64_t s
     fv_rng_draw(fv_rng_key(c->seed, (uint64_t)p->part, OUTCOME_SITE), (uint64_t)p->number, when,
                 word);
     const double u = (double)fv_rng_unit(word[0]), v = (double)fv_rng_unit(word[1]);
-    fv_outcome o = {.expected = mean};
+    const int64_t place = (t % c->horizon * c->states + state) * c->actions + action;
+    fv_outcome o = {.expected = mean, .regret = p->regret[place]};
     o.reward = c->kind == FV_TRIAL_BANDIT ? (u < mean ? 1 : 0) : mean + normal(u, v);
     if ((t + 1) % c->horizon == 0) return o;
     double left = (double)fv_rng_unit(word[2]) - chance[0];
@@ -103,27 +111,36 @@ fv_outcome fv_problem_act(const fv_problem *p, int64_t run, int64_t t, int64_t s
 
 /* ---- planning ------------------------------------------------------------------------------- */
 
+/* The value of each action in state s, [actions], from the values of the next states. Returns the
+ * best action. */
+static int64_t weigh(const fv_trial_config *cfg, const double *mean, const double *chance,
+                     int64_t s, const double *after, double *out)
+{
+    int64_t best = 0;
+    for (int64_t a = 0; a < cfg->actions; a++) {
+        const double *next = chance + (s * cfg->actions + a) * cfg->states;
+        out[a] = mean[s * cfg->actions + a];
+        for (int64_t k = 0; k < cfg->states; k++)
+            out[a] += next[k] * after[k];
+        if (out[a] > out[best]) best = a;
+    }
+    return best;
+}
+
 void fv_problem_plan(const fv_trial_config *cfg, const double *mean, const double *chance,
-                     double *value, int64_t *policy)
+                     double *value, int64_t *policy, double *regret)
 {
     const int64_t states = cfg->states, actions = cfg->actions;
-    double *after = value, *now = value + states;
+    double *after = value, *now = value + states, of[FV_TRIAL_MAX_ACTIONS];
     for (int64_t s = 0; s < states; s++)
         after[s] = 0;
-    for (int64_t left = cfg->horizon; left-- > 0;) {
+    for (int64_t step = cfg->horizon; step-- > 0;) {
         for (int64_t s = 0; s < states; s++) {
-            double best = -INFINITY;
-            for (int64_t a = 0; a < actions; a++) {
-                const double *next = chance + (s * actions + a) * states;
-                double q = mean[s * actions + a];
-                for (int64_t k = 0; k < states; k++)
-                    q += next[k] * after[k];
-                if (q > best) {
-                    best = q;
-                    policy[left * states + s] = a;
-                }
-            }
-            now[s] = best;
+            const int64_t best = weigh(cfg, mean, chance, s, after, of);
+            now[s] = of[best];
+            if (policy) policy[step * states + s] = best;
+            for (int64_t a = 0; regret && a < actions; a++)
+                regret[(step * states + s) * actions + a] = of[best] - of[a];
         }
         double *swap = after;
         after = now;

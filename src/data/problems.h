@@ -21,11 +21,15 @@ typedef struct fv_problem {
     int64_t number;
     double *mean;   /* [states][actions]: expected rewards */
     double *chance; /* [states][actions][states]: of the next state */
+    /* [horizon][states][actions], by step of an episode: how much more the best action would bring
+     * until the episode's end, all probabilities known. */
+    double *regret;
+    double *value; /* room for 2 x states */
 } fv_problem;
 
 typedef struct fv_outcome {
-    double reward, expected;
-    int64_t next; /* state; 0 after an episode's last step */
+    double reward, expected, regret; /* regret: of this action */
+    int64_t next;                    /* state; 0 after an episode's last step */
 } fv_outcome;
 
 static inline int64_t fv_trial_steps(const fv_trial_config *cfg)
@@ -45,9 +49,10 @@ fv_outcome fv_problem_act(const fv_problem *p, int64_t run, int64_t t, int64_t s
                           int64_t action);
 
 /* Plans `horizon` steps: value iteration from the end. policy [horizon][states]: the best action,
- * the first of equals. value: room for 2 x states. */
+ * the first of equals; regret, unless NULL, [horizon][states][actions]. value: room for 2 x states.
+ */
 void fv_problem_plan(const fv_trial_config *cfg, const double *mean, const double *chance,
-                     double *value, int64_t *policy);
+                     double *value, int64_t *policy, double *regret);
 
 /* The i-th reference policy for a kind of problem; NULL past the last. */
 const char *fv_reference_name(fv_trial_kind kind, int i);

@@ -185,7 +185,7 @@ static fv_status make_index(fv_reference *r)
 static int64_t act_planned(player *p, int64_t t, int64_t state)
 {
     const fv_trial_config *c = &p->problem.cfg;
-    if (t == 0) fv_problem_plan(c, p->problem.mean, p->problem.chance, p->value, p->planned);
+    if (t == 0) fv_problem_plan(c, p->problem.mean, p->problem.chance, p->value, p->planned, NULL);
     return p->planned[t % c->horizon * c->states + state];
 }
 
@@ -212,7 +212,7 @@ static int64_t act_psrl(player *p, int64_t t, int64_t state)
     const fv_trial_config *c = &p->problem.cfg;
     if (t % c->horizon == 0) {
         draw_problem(p);
-        fv_problem_plan(c, p->mean, p->chance, p->value, p->planned);
+        fv_problem_plan(c, p->mean, p->chance, p->value, p->planned, NULL);
     }
     return p->planned[t % c->horizon * c->states + state];
 }

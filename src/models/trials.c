@@ -19,7 +19,7 @@ static void *take(char **at, size_t count, size_t size)
 
 static fv_status make_room(fv_trials *t)
 {
-    enum { NUMBERS = 2, REALS = 4, ARRAYS = 16 };
+    enum { NUMBERS = 2, REALS = 5, ARRAYS = 16 };
     const size_t trials = (size_t)t->capacity, steps = (size_t)t->steps, inputs = (size_t)t->inputs,
                  actions = (size_t)t->cfg.actions;
     const size_t step = NUMBERS * sizeof(int64_t) + (REALS + inputs) * sizeof(float);
@@ -41,6 +41,7 @@ static fv_status make_room(fv_trials *t)
     t->observed = take(&at, trials * steps * inputs, sizeof(float));
     t->reward = take(&at, trials * steps, sizeof(float));
     t->expected = take(&at, trials * steps, sizeof(float));
+    t->regret = take(&at, trials * steps, sizeof(float));
     t->value = take(&at, trials * steps, sizeof(float));
     t->log_p = take(&at, trials * steps, sizeof(float));
     t->now = take(&at, trials * inputs, sizeof(float));
@@ -136,6 +137,7 @@ static void act(fv_trials *t, const fv_trials_how *how, int64_t step)
         const fv_outcome o = fv_problem_act(p, run, step, t->state[at], t->action[at]);
         t->reward[at] = (float)o.reward;
         t->expected[at] = (float)o.expected;
+        t->regret[at] = (float)o.regret;
         t->value[at] = t->values[i];
         t->total[i] += o.expected;
         if (step + 1 < t->steps) t->state[at + 1] = o.next;

@@ -30,7 +30,7 @@ typedef struct fv_trials {
     fv_problem *problem; /* [capacity] */
     int64_t *action, *state;
     float *observed; /* [trial][step][inputs] */
-    float *reward, *expected, *value, *log_p;
+    float *reward, *expected, *regret, *value, *log_p;
     double *total; /* [trial]: sum of the expected rewards */
     float *now, *logits, *values;
     void *room;

@@ -36,8 +36,8 @@ static const fv_key keys[] = {
     {"trials.discount", FV_KEY_REAL, "1", 0, 1, NULL, "factor of a reward one step later"},
     {"trials.lambda", FV_KEY_REAL, "0.97", 0, 1, NULL,
      "share of later rewards, the rest comes from the value (generalized advantage estimation)"},
-    {"trials.expected", FV_KEY_BOOL, "true", 0, 0, NULL,
-     "learn from the expected reward of each action, not from the one that was drawn"},
+    {"trials.regret", FV_KEY_BOOL, "true", 0, 0, NULL,
+     "learn from how much the best action is better, which a simulation knows, not from rewards"},
     {"trials.entropy", FV_KEY_REAL, "0.01", 0, 10, NULL,
      "weight of the policy's entropy at first; falls to 0 by the last step"},
     {"trials.value_weight", FV_KEY_REAL, "0.5", 0, 100, NULL, "weight of the loss of values"},
@@ -136,7 +136,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
                        .rule = {.discount = fv_recipe_real(recipe, "trials.discount"),
                                 .lambda = fv_recipe_real(recipe, "trials.lambda"),
                                 .runs = fv_recipe_int(recipe, "trials.runs"),
-                                .expected = fv_recipe_bool(recipe, "trials.expected")},
+                                .regret = fv_recipe_bool(recipe, "trials.regret")},
                        .weights = {.clip = fv_recipe_real(recipe, "trials.clip"),
                                    .value = fv_recipe_real(recipe, "trials.value_weight")}};
     const fv_status status = open_parts(t, spec);

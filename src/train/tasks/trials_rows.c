@@ -62,11 +62,12 @@ static void add_up(fv_trial_rows *r, const fv_trials *played, int64_t trial,
                    const fv_advantage_rule *rule)
 {
     const int64_t first = trial * r->steps;
-    const float *rewards = rule->expected ? played->expected : played->reward;
     double g = 0, after = 0;
     for (int64_t t = r->steps; t-- > 0;) {
         const double value = (double)played->value[first + t],
-                     reward = (double)rewards[first + t] / (double)r->steps;
+                     gain = rule->regret ? -(double)played->regret[first + t]
+                                         : (double)played->reward[first + t],
+                     reward = gain / (double)r->steps;
         g = reward + rule->discount * after - value + rule->discount * rule->lambda * g;
         after = value;
         r->advantage[first + t] = (float)g;

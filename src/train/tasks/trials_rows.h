@@ -14,8 +14,8 @@
 
 typedef struct fv_advantage_rule {
     double discount, lambda;
-    int64_t runs;  /* trials of each problem, one after another */
-    bool expected; /* rewards as expected for an action, not as drawn */
+    int64_t runs; /* trials of each problem, one after another */
+    bool regret;  /* in place of rewards */
 } fv_advantage_rule;
 
 typedef struct fv_trial_rows {
@@ -40,6 +40,11 @@ void fv_trial_rows_free(fv_trial_rows *r); /* a zeroed one is fine */
  *     g_t = r_t / T + d v_{t+1} - v_t + d l g_{t+1},     v_{T+1} = 0
  *     target_t = g_t + v_t
  *     advantage_t = g_t minus the mean of g_t over the other trials of the problem
+ *
+ * With `regret`, r_t is minus the regret of the action. Its sum over a trial is, as expected, that
+ * of the rewards minus what the best policy would get, which no action changes: the same is
+ * learned, without the noise of rewards and transitions, and an action is credited at once with
+ * what it does to the rest of its episode (potential-based shaping, Ng, Harada and Russell 1999).
  *
  * Subtracting the others' mean takes out whether a problem pays well; it does not bias the
  * gradient, because it does not depend on the trial's own actions. Advantages are divided by their
