@@ -21,42 +21,61 @@ static const fv_trial_config process = {
 
 /* ---- advantages and the loss ---------------------------------------------------------------- */
 
+/* Sizes of rows: `pulls` of two arms have five inputs. */
+static fv_trial_config pulls_of(int64_t pulls)
+{
+    fv_trial_config cfg = arms;
+    cfg.episodes = pulls;
+    return cfg;
+}
+
 /*
- * Two trials of one problem with two steps, discount 1/2, lambda 1/2:
+ * Two trials of one problem with two steps, discount 1/2, lambda 1/2; - regret / 2, m / 2:
  *
- *     rewards / 2   values       g_1                  g_0
- *     1  2          0.5  1       2 - 1 = 1            1 + 0.5 - 0.5 + 0.25 * 1 = 1.25
- *     3  0          1    2       0 - 2 = -2           3 + 1 - 1 - 0.25 * 2 = 2.5
+ *     r / 2   m / 2      w      v = w - m / 2   g_1   g_0
+ *     1  2    0.5  -0.5  0.5 1  0  1.5          0.5   1 + 0.75 - 0 + 0.25 * 0.5 = 1.875
+ *     3  0    1    0     1   2  0  2            -2    3 + 1 - 0 - 0.25 * 2 = 3.5
  *
- * Minus the other's: -1.25 and 1.25; 3 and -3; their root mean square is sqrt(10.5625 / 2).
+ * advantage: 0.375, -1 and -0.5, -2, of runs of one problem 0.875, 1 and -0.875, -1; what is taken
+ * without a draw, (r + m) / 2: 1.5, 1.5 and 4, 0. Of rewards alone: g_1 = 1, g_0 = 1.25 and
+ * -2, 2.5.
  */
 static void advantages_are_those_by_hand(void)
 {
     fv_ctx *ctx = run_context(1, 1);
     fv_trial_rows rows;
+    const fv_trial_config cfg = pulls_of(2);
     int64_t action[4] = {0, 1, 1, 0};
-    float rewards[4] = {2, 4, 6, 0}, regrets[4] = {-2, -4, -6, 0}, values[4] = {0.5f, 1, 1, 2},
-          log_p[4] = {-1, -2, -3, -4}, observed[4] = {5, 6, 7, 8}, other[4] = {0};
+    float rewards[4] = {2, 4, 6, 0}, regret[4] = {-2, -4, -6, 0}, mean[4] = {1, -1, 2, 0},
+          values[4] = {0.5f, 1, 1, 2}, log_p[4] = {-1, -2, -3, -4}, observed[20], other[4] = {0},
+          regrets[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    for (int i = 0; i < 20; i++)
+        observed[i] = (float)i;
     fv_trials played = {.action = action,
                         .reward = other,
-                        .regret = regrets,
+                        .regret = regret,
+                        .regrets = regrets,
+                        .mean_regret = mean,
                         .value = values,
                         .log_p = log_p,
                         .observed = observed};
     fv_advantage_rule rule = {.discount = 0.5, .lambda = 0.5, .runs = 2, .regret = true};
-    CHECK_OK(ctx, fv_trial_rows_create(ctx, 2, 2, 1, &rows));
+    CHECK_OK(ctx, fv_trial_rows_create(ctx, 2, &cfg, &rows));
     fv_trial_rows_fill(&rows, &played, 2, &rule);
-    const double size = sqrt((1.25 * 1.25 + 9) / 2);
-    const double want[4] = {-1.25 / size, 3 / size, 1.25 / size, -3 / size},
-                 target[4] = {1.75, 2, 3.5, 0};
+    const double size = sqrt((2 * 0.875 * 0.875 + 2 + 1.5 * 1.5 + 1.5 * 1.5 + 16) / 4);
+    const double want[4] = {0.875 / size, 1 / size, -0.875 / size, -1 / size},
+                 target[4] = {0.875, 0, 0.5, 0};
     for (int i = 0; i < 4; i++) {
         CHECK_NEAR((double)rows.advantage[i], want[i], 1e-6);
         CHECK_NEAR((double)rows.target[i], target[i], 1e-6);
         CHECK(rows.action[i] == action[i] && rows.log_p[i] == log_p[i]);
     }
+    for (int i = 0; i < 8; i++)
+        CHECK_NEAR((double)rows.regrets[i], (i + 1) / 2.0 / size, 1e-6);
     const fv_batch second = fv_trial_rows_batch(&rows, 1, 1);
-    CHECK(second.rows == 1 && *(const float *)second.field[0].row[0] == 7);
+    CHECK(second.rows == 1 && *(const float *)second.field[0].row[0] == 10);
     CHECK_EQ(second.field[0].length[0], 2);
+    CHECK_NEAR((double)*(const float *)second.field[5].row[0], 2.5 / size, 1e-6);
     rule.runs = 1;
     rule.regret = false;
     played.reward = rewards;
@@ -65,6 +84,8 @@ static void advantages_are_those_by_hand(void)
     const double alone = sqrt((1.25 * 1.25 + 1 + 2.5 * 2.5 + 4) / 4);
     CHECK_NEAR((double)rows.advantage[0], 1.25 / alone, 1e-6);
     CHECK_NEAR((double)rows.advantage[3], -2 / alone, 1e-6);
+    CHECK_NEAR((double)rows.target[2], 3.5, 1e-6);
+    CHECK(rows.regrets[1] == 0 && rows.regrets[7] == 0);
     fv_trial_rows_free(&rows);
     fv_ctx_destroy(&ctx);
 }
@@ -85,13 +106,15 @@ static void losses_are_those_by_hand(void)
     static const float gain[STEPS] = {1, -1, -2, 3};
     float g[STEPS][2], gv[STEPS];
     double loss = 0;
-    CHECK_OK(ctx, fv_trial_rows_create(ctx, 1, STEPS, 1, &rows));
+    const fv_trial_config cfg = pulls_of(STEPS);
+    CHECK_OK(ctx, fv_trial_rows_create(ctx, 1, &cfg, &rows));
     CHECK_OK(ctx, fv_params_create(ctx, &params));
     for (int i = 0; i < STEPS; i++) {
         rows.action[i] = i % 2;
         rows.log_p[i] = (float)log(0.5 / q[i]);
         rows.advantage[i] = gain[i];
         rows.target[i] = (float)i;
+        rows.regrets[2 * i] = (float)i;
     }
     const fv_batch batch = fv_trial_rows_batch(&rows, 0, 1);
     const int64_t shape[3] = {1, STEPS, 2};
@@ -101,15 +124,16 @@ static void losses_are_those_by_hand(void)
     fv_tensor *sum = fv_trial_loss(ctx, &batch, &weights, logits, values);
     CHECK_OK(ctx, fv_tensor_item(ctx, sum, &loss));
     const double squares = 1 + 0 + 1 + 4, gained = 1.2 - 1.5 - 1.6 + 3;
-    CHECK_NEAR(loss, 0.5 * squares - gained - 0.1 * STEPS * log(2), 1e-5);
+    CHECK_NEAR(loss, 0.5 * squares - gained + 0.5 * (1 + 2 + 3) - 0.1 * STEPS * log(2), 1e-5);
     CHECK_OK(ctx, fv_backward(ctx, sum));
     CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, logits), g, sizeof g));
     CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, values), gv, sizeof gv));
     /* -A q (1 - p) for the action taken; the entropy is at its highest */
     static const double slope[STEPS] = {0, 1.5 * 0.5, 0, -3 * 0.5};
     for (int i = 0; i < STEPS; i++) {
-        CHECK_NEAR((double)g[i][i % 2], slope[i], 1e-5);
-        CHECK_NEAR((double)g[i][1 - i % 2], -slope[i], 1e-5);
+        const double cost = 0.25 * i; /* of the first action: p (1 - p) regret */
+        CHECK_NEAR((double)g[i][0], (i % 2 ? -slope[i] : slope[i]) + cost, 1e-5);
+        CHECK_NEAR((double)g[i][1], (i % 2 ? slope[i] : -slope[i]) - cost, 1e-5);
         CHECK_NEAR((double)gv[i], 1 - i, 1e-6);
     }
     fv_params_destroy(&params);
@@ -124,7 +148,8 @@ static void entropy_holds_actions_apart(void)
     fv_trial_rows rows;
     fv_params *params = NULL;
     float g[2];
-    CHECK_OK(ctx, fv_trial_rows_create(ctx, 1, 1, 1, &rows));
+    const fv_trial_config cfg = pulls_of(1);
+    CHECK_OK(ctx, fv_trial_rows_create(ctx, 1, &cfg, &rows));
     CHECK_OK(ctx, fv_params_create(ctx, &params));
     const fv_batch batch = fv_trial_rows_batch(&rows, 0, 1);
     fv_tensor *logits = fv_params_add(params, "l", tensor_of(ctx, (float[]){1, 0}, 3, 1, 1, 2)),

@@ -19,10 +19,10 @@ static void *take(char **at, size_t count, size_t size)
 
 static fv_status make_room(fv_trials *t)
 {
-    enum { NUMBERS = 2, REALS = 5, ARRAYS = 16 };
+    enum { NUMBERS = 2, REALS = 6, ARRAYS = 16 };
     const size_t trials = (size_t)t->capacity, steps = (size_t)t->steps, inputs = (size_t)t->inputs,
                  actions = (size_t)t->cfg.actions;
-    const size_t step = NUMBERS * sizeof(int64_t) + (REALS + inputs) * sizeof(float);
+    const size_t step = NUMBERS * sizeof(int64_t) + (REALS + inputs + actions) * sizeof(float);
     const size_t once =
         sizeof(fv_problem) + sizeof(double) + (inputs + actions + 1) * sizeof(float);
     size_t each = 0;
@@ -42,6 +42,8 @@ static fv_status make_room(fv_trials *t)
     t->reward = take(&at, trials * steps, sizeof(float));
     t->expected = take(&at, trials * steps, sizeof(float));
     t->regret = take(&at, trials * steps, sizeof(float));
+    t->mean_regret = take(&at, trials * steps, sizeof(float));
+    t->regrets = take(&at, trials * steps * actions, sizeof(float));
     t->value = take(&at, trials * steps, sizeof(float));
     t->log_p = take(&at, trials * steps, sizeof(float));
     t->now = take(&at, trials * inputs, sizeof(float));
@@ -126,6 +128,25 @@ static void observe(const fv_trials *t, int64_t count, int64_t step)
     }
 }
 
+/* What each action would cost in a step, and the mean over the policy. */
+static void note_regrets(fv_trials *t, int64_t trial, int64_t step)
+{
+    const int64_t at = trial * t->steps + step, actions = t->cfg.actions;
+    const int64_t place = step % t->cfg.horizon * t->cfg.states + t->state[at];
+    const double *regret = t->problem[trial].regret + place * actions;
+    const float *logits = t->logits + trial * actions;
+    float highest = logits[0];
+    for (int64_t a = 1; a < actions; a++)
+        if (logits[a] > highest) highest = logits[a];
+    const double all = log_sum(logits, actions, highest);
+    double mean = 0;
+    for (int64_t a = 0; a < actions; a++) {
+        mean += exp((double)logits[a] - all) * regret[a];
+        t->regrets[at * actions + a] = (float)regret[a];
+    }
+    t->mean_regret[at] = (float)mean;
+}
+
 static void act(fv_trials *t, const fv_trials_how *how, int64_t step)
 {
     const int64_t runs = how->runs > 0 ? how->runs : 1, actions = t->cfg.actions;
@@ -140,6 +161,7 @@ static void act(fv_trials *t, const fv_trials_how *how, int64_t step)
         t->regret[at] = (float)o.regret;
         t->value[at] = t->values[i];
         t->total[i] += o.expected;
+        note_regrets(t, i, step);
         if (step + 1 < t->steps) t->state[at + 1] = o.next;
     }
 }

@@ -31,7 +31,8 @@ typedef struct fv_trials {
     int64_t *action, *state;
     float *observed; /* [trial][step][inputs] */
     float *reward, *expected, *regret, *value, *log_p;
-    double *total; /* [trial]: sum of the expected rewards */
+    float *regrets, *mean_regret; /* [trial][step][actions]; expected of the policy */
+    double *total;                /* [trial]: sum of the expected rewards */
     float *now, *logits, *values;
     void *room;
     size_t bytes;

@@ -118,9 +118,8 @@ static fv_status open_parts(trials_task *t, fv_data_spec *spec)
     t->updates = epochs * (t->count / update);
     for (int64_t i = 0; i <= t->parts.count; i++)
         t->parts.first[i] = i * t->batch;
-    const int64_t inputs = fv_trial_inputs(&t->cfg), steps = fv_trial_steps(&t->cfg);
-    FV_TRY(fv_trial_rows_create(t->ctx, t->count, steps, inputs, &t->kept));
-    FV_TRY(fv_trial_rows_create(t->ctx, t->count, steps, inputs, &t->fresh));
+    FV_TRY(fv_trial_rows_create(t->ctx, t->count, &t->cfg, &t->kept));
+    FV_TRY(fv_trial_rows_create(t->ctx, t->count, &t->cfg, &t->fresh));
     return describe(t, spec);
 }
 

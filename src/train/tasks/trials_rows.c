@@ -9,7 +9,7 @@
 #include "fovea/ops.h"
 #include "fovea/optim.h"
 
-enum { FIELDS = 5, REALS = 3 };
+enum { FIELDS = 6, REALS = 3 };
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
@@ -20,13 +20,18 @@ static void *take(char **at, size_t count, size_t size)
     return place;
 }
 
-fv_status fv_trial_rows_create(fv_ctx *ctx, int64_t capacity, int64_t steps, int64_t inputs,
+fv_status fv_trial_rows_create(fv_ctx *ctx, int64_t capacity, const fv_trial_config *cfg,
                                fv_trial_rows *out)
 {
-    const size_t trials = (size_t)capacity,
-                 step = sizeof(int64_t) + (REALS + (size_t)inputs) * sizeof(float);
+    const int64_t steps = fv_trial_steps(cfg), inputs = fv_trial_inputs(cfg);
+    const size_t trials = (size_t)capacity, width = (size_t)(inputs + cfg->actions),
+                 step = sizeof(int64_t) + (REALS + width) * sizeof(float);
     size_t bytes = 0;
-    *out = (fv_trial_rows){.ctx = ctx, .capacity = capacity, .steps = steps, .inputs = inputs};
+    *out = (fv_trial_rows){.ctx = ctx,
+                           .capacity = capacity,
+                           .steps = steps,
+                           .inputs = inputs,
+                           .actions = cfg->actions};
     const bool fits =
         fv_checked_mul_size((size_t)steps, step, &bytes) &&
         fv_checked_add_size(bytes, sizeof(int64_t) + FIELDS * sizeof(void *), &bytes) &&
@@ -44,6 +49,7 @@ fv_status fv_trial_rows_create(fv_ctx *ctx, int64_t capacity, int64_t steps, int
     out->log_p = take(&at, all, sizeof(float));
     out->advantage = take(&at, all, sizeof(float));
     out->target = take(&at, all, sizeof(float));
+    out->regrets = take(&at, all * (size_t)cfg->actions, sizeof(float));
     for (int64_t i = 0; i < capacity; i++)
         out->length[i] = steps;
     return FV_OK;
@@ -57,25 +63,30 @@ void fv_trial_rows_free(fv_trial_rows *r)
 
 /* ---- advantages ----------------------------------------------------------------------------- */
 
-/* g of one trial, and its targets. */
-static void add_up(fv_trial_rows *r, const fv_trials *played, int64_t trial,
-                   const fv_advantage_rule *rule)
+/* Advantages of one trial, and its targets; returns the sum of the squares of what the loss takes
+ * without a draw. */
+static double add_up(fv_trial_rows *r, const fv_trials *played, int64_t trial,
+                     const fv_advantage_rule *rule)
 {
     const int64_t first = trial * r->steps;
-    double g = 0, after = 0;
+    const double steps = (double)r->steps, d = rule->discount;
+    double g = 0, after = 0, squares = 0;
     for (int64_t t = r->steps; t-- > 0;) {
-        const double value = (double)played->value[first + t],
-                     gain = rule->regret ? -(double)played->regret[first + t]
-                                         : (double)played->reward[first + t],
-                     reward = gain / (double)r->steps;
-        g = reward + rule->discount * after - value + rule->discount * rule->lambda * g;
-        after = value;
-        r->advantage[first + t] = (float)g;
-        r->target[first + t] = (float)(g + value);
+        const int64_t at = first + t;
+        const double own = (double)played->value[at],
+                     mean = rule->regret ? (double)played->mean_regret[at] / steps : 0,
+                     gain = rule->regret ? -(double)played->regret[at] : (double)played->reward[at];
+        const double now = gain / steps + mean, later = d * after + d * rule->lambda * g;
+        r->advantage[at] = (float)(rule->regret ? later - own : later + now - own);
+        r->target[at] = r->advantage[at] + (float)own;
+        g = now + later - own;
+        after = own - mean;
+        if (rule->regret) squares += now * now;
     }
+    return squares;
 }
 
-/* Subtracts from each g_t the mean over the other trials of the problem. */
+/* Subtracts from each advantage the mean over the other trials of the problem. */
 static void compare_runs(fv_trial_rows *r, int64_t first, int64_t runs)
 {
     for (int64_t t = 0; t < r->steps; t++) {
@@ -95,7 +106,7 @@ void fv_trial_rows_fill(fv_trial_rows *r, const fv_trials *played, int64_t count
     const int64_t n = count * r->steps;
     double squares = 0;
     for (int64_t i = 0; i < count; i++)
-        add_up(r, played, i, rule);
+        squares += add_up(r, played, i, rule);
     for (int64_t i = 0; rule->runs > 1 && i + rule->runs <= count; i += rule->runs)
         compare_runs(r, i, rule->runs);
     for (int64_t i = 0; i < n; i++)
@@ -103,6 +114,9 @@ void fv_trial_rows_fill(fv_trial_rows *r, const fv_trials *played, int64_t count
     const double factor = 1 / (sqrt(squares / (double)n) + 1e-8);
     for (int64_t i = 0; i < n; i++)
         r->advantage[i] = (float)(factor * (double)r->advantage[i]);
+    const double cost = rule->regret ? factor / (double)r->steps : 0;
+    for (int64_t i = 0; i < n * r->actions; i++)
+        r->regrets[i] = (float)(cost * (double)played->regrets[i]);
     memcpy(r->action, played->action, (size_t)n * sizeof *r->action);
     memcpy(r->log_p, played->log_p, (size_t)n * sizeof *r->log_p);
     memcpy(r->observed, played->observed, (size_t)(n * r->inputs) * sizeof *r->observed);
@@ -131,6 +145,9 @@ fv_batch fv_trial_rows_batch(fv_trial_rows *r, int64_t first, int64_t count)
     add_field(r, &batch, "log_p", FV_F32, r->log_p, 1, first);
     add_field(r, &batch, "advantage", FV_F32, r->advantage, 1, first);
     add_field(r, &batch, "target", FV_F32, r->target, 1, first);
+    add_field(r, &batch, "regrets", FV_F32, r->regrets, r->actions, first);
+    batch.field[5].rank = 1;
+    batch.field[5].shape[0] = r->actions;
     return batch;
 }
 
@@ -150,6 +167,7 @@ static int arrays_of(const fv_trial_rows *r, array out[FIELDS])
     out[2] = (array){"trials.log_p", FV_F32, r->log_p, 1};
     out[3] = (array){"trials.advantage", FV_F32, r->advantage, 1};
     out[4] = (array){"trials.target", FV_F32, r->target, 1};
+    out[5] = (array){"trials.regrets", FV_F32, r->regrets, r->actions};
     return FIELDS;
 }
 
