@@ -201,14 +201,14 @@ static void sharpen(fv_ctx *ctx, fv_model *model)
 
 static void observations_say_what_happened(void)
 {
-    float x[8];
+    float x[11];
     CHECK_EQ(fv_trial_inputs(&arms), 5);
-    CHECK_EQ(fv_trial_inputs(&process), 8);
-    fv_trial_observe(&process, 6, 1, 2.5, 2, x);
-    static const float want[8] = {0, 1, 2.5f, 0, 6.0f / 20, 0, 0, 1};
+    CHECK_EQ(fv_trial_inputs(&process), 11);
+    fv_trial_observe(&process, 6, 1, 1, 2.5, 2, x);
+    static const float want[11] = {0, 1, 2.5f, 0, 6.0f / 20, 0, 0, 1, 0, 1, 0};
     CHECK(memcmp(x, want, sizeof want) == 0);
-    fv_trial_observe(&process, 0, -1, 0, 0, x);
-    static const float first[8] = {0, 0, 0, 1, 0, 1, 0, 0};
+    fv_trial_observe(&process, 0, 0, -1, 0, 0, x);
+    static const float first[11] = {0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0};
     CHECK(memcmp(x, first, sizeof first) == 0);
 }
 

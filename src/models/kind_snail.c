@@ -28,11 +28,11 @@ static fv_key_table snail_keys(void) { return (fv_key_table){keys, sizeof keys /
 
 int64_t fv_trial_inputs(const fv_trial_config *cfg)
 {
-    return cfg->actions + 3 + (cfg->kind == FV_TRIAL_MDP ? cfg->states : 0);
+    return cfg->actions + 3 + (cfg->kind == FV_TRIAL_MDP ? 2 * cfg->states : 0);
 }
 
-void fv_trial_observe(const fv_trial_config *cfg, int64_t t, int64_t action, double reward,
-                      int64_t state, float *x)
+void fv_trial_observe(const fv_trial_config *cfg, int64_t t, int64_t before, int64_t action,
+                      double reward, int64_t state, float *x)
 {
     for (int64_t i = 0; i < fv_trial_inputs(cfg); i++)
         x[i] = 0;
@@ -40,7 +40,9 @@ void fv_trial_observe(const fv_trial_config *cfg, int64_t t, int64_t action, dou
     x[cfg->actions] = (float)reward;
     x[cfg->actions + 1] = t % cfg->horizon == 0;
     x[cfg->actions + 2] = (float)((double)t / (double)fv_trial_steps(cfg));
-    if (cfg->kind == FV_TRIAL_MDP) x[cfg->actions + 3 + state] = 1;
+    if (cfg->kind != FV_TRIAL_MDP) return;
+    x[cfg->actions + 3 + state] = 1;
+    if (action >= 0) x[cfg->actions + 3 + cfg->states + before] = 1;
 }
 
 /* ---- creation ------------------------------------------------------------------------------- */

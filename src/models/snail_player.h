@@ -37,11 +37,13 @@ typedef struct fv_snail_player_state {
 } fv_snail_player_state;
 
 /* Numbers of one observation: the last action as one-hot, its reward, whether an episode begins,
- * the share of steps that are over, the state as one-hot (of decision processes). */
+ * the share of steps that are over; of decision processes the state and the one before it, as
+ * one-hot. */
 int64_t fv_trial_inputs(const fv_trial_config *cfg);
-/* action -1: none yet. x [fv_trial_inputs] becomes what is seen before step t. */
-void fv_trial_observe(const fv_trial_config *cfg, int64_t t, int64_t action, double reward,
-                      int64_t state, float *x);
+/* action and before, the state in which it was taken; action -1: none yet. x [fv_trial_inputs]
+ * becomes what is seen before step t. */
+void fv_trial_observe(const fv_trial_config *cfg, int64_t t, int64_t before, int64_t action,
+                      double reward, int64_t state, float *x);
 
 /* The player of a model; NULL: the model is of another kind. */
 const fv_snail_player *fv_snail_player_of(const fv_model *model);

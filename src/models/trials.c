@@ -121,7 +121,7 @@ static void observe(const fv_trials *t, int64_t count, int64_t step)
     for (int64_t i = 0; i < count; i++) {
         const int64_t at = i * t->steps + step;
         float *x = t->observed + at * t->inputs;
-        fv_trial_observe(&t->cfg, step, step ? t->action[at - 1] : -1,
+        fv_trial_observe(&t->cfg, step, step ? t->state[at - 1] : 0, step ? t->action[at - 1] : -1,
                          step ? (double)t->reward[at - 1] : 0, t->state[at], x);
         for (int64_t k = 0; k < t->inputs; k++)
             t->now[i * t->inputs + k] = x[k];
