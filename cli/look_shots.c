@@ -40,13 +40,13 @@ static fv_status take(void *user, fv_ctx *ctx, const fv_site_weights *site)
 /* ---- pictures ------------------------------------------------------------------------------- */
 
 /* The panels of one episode; the query comes first. */
-typedef struct strip {
+typedef struct film {
     fv_look_panel panel[FV_LOOK_MAX_PANELS];
     char caption[FV_LOOK_MAX_PANELS][CAPTION];
     int64_t count;
-} strip;
+} film;
 
-static void fill_strip(const cli_shots *s, const float *weights, strip *out)
+static void fill_film(const cli_shots *s, const float *weights, film *out)
 {
     const fv_shots_episode *e = &s->episode;
     const int64_t pixels = (int64_t)FV_SHOTS_SIDE * FV_SHOTS_SIDE;
@@ -66,8 +66,8 @@ static void fill_strip(const cli_shots *s, const float *weights, strip *out)
     }
 }
 
-static fv_status draw_strip(const cli_call *call, fv_ctx *ctx, const cli_shots *s,
-                            const float *weights, const char *path)
+static fv_status draw_film(const cli_call *call, fv_ctx *ctx, const cli_shots *s,
+                           const float *weights, const char *path)
 {
     char title[160];
     fv_look_options how;
@@ -76,9 +76,9 @@ static fv_status draw_strip(const cli_call *call, fv_ctx *ctx, const cli_shots *
         how.low = 0;
         how.high = 1;
     }
-    strip *p = calloc(1, sizeof *p);
+    film *p = calloc(1, sizeof *p);
     if (!p) return fv_ctx_fail(ctx, FV_ERR_MEMORY, "out of memory");
-    fill_strip(s, weights, p);
+    fill_film(s, weights, p);
     cli_format(title, sizeof title, "episode %lld: class %lld with %.0f %%, %s",
                (long long)s->number, (long long)s->answer, 100 * (double)s->probability[s->answer],
                s->answer == s->label ? "right" : "wrong");
@@ -163,7 +163,7 @@ static int show(const cli_call *call, fv_ctx *ctx, const cli_shots *s, const see
         return CLI_USAGE;
     }
     if (cli_flag(call, "json")) print_json(s, w);
-    if (path || !cli_flag(call, "json")) status = draw_strip(call, ctx, s, w->weights[layer], path);
+    if (path || !cli_flag(call, "json")) status = draw_film(call, ctx, s, w->weights[layer], path);
     if (status == FV_OK && !path && !cli_flag(call, "json")) status = print_map(call, ctx, s, w);
     if (status == FV_OK && path) cli_note("wrote %s", path);
     return status == FV_OK ? CLI_DONE : cli_library_error("look", ctx, status);

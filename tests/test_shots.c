@@ -18,7 +18,7 @@ static fv_shots *drawn;
 
 /* ---- episodes ------------------------------------------------------------------------------- */
 
-/* Which drawing of a class an episode shows, turned here by coordinates; -1: none. */
+/* Which drawing of a class an episode shows, rotated here by coordinates; -1: none. */
 static int64_t drawing_of(const fv_shots *s, int64_t class, const float *pixels)
 {
     for (int64_t k = 0; k < s->drawings; k++) {
@@ -74,7 +74,7 @@ static void check_episode(const fv_shots *s, const fv_shots_rule *rule, const fv
 static void episodes_show_drawings_of_their_classes(void)
 {
     int64_t drawings[FV_SHOTS_MOST];
-    bool turned[4] = {false}, asked[5] = {false}, shuffled = false;
+    bool rotated[4] = {false}, asked[5] = {false}, shuffled = false;
     for (int part = 0; part < FV_SHOTS_PARTS; part++)
         for (uint64_t n = 0; n < 12; n++) {
             const fv_shots_rule rule = {.ways = 5,
@@ -85,14 +85,14 @@ static void episodes_show_drawings_of_their_classes(void)
             fv_shots_episode e = make(drawn, &rule, n);
             check_episode(drawn, &rule, &e, drawings);
             for (int64_t i = 0; i < e.ways; i++)
-                turned[e.classes[i] % 4] = true;
+                rotated[e.classes[i] % 4] = true;
             for (int64_t q = 0; q < e.queries; q++)
                 asked[e.labels[e.examples + q]] = true;
             for (int64_t i = 1; i < e.examples; i++)
                 shuffled = shuffled || e.labels[i] < e.labels[i - 1];
             fv_shots_episode_free(ctx, &e);
         }
-    CHECK(turned[0] && turned[1] && turned[2] && turned[3] && shuffled);
+    CHECK(rotated[0] && rotated[1] && rotated[2] && rotated[3] && shuffled);
     CHECK(asked[0] && asked[1] && asked[2] && asked[3] && asked[4]);
 }
 
@@ -216,7 +216,7 @@ static void drawings_are_moved(void)
         fv_shots_episode moved = make(drawn, &rule, n);
         rule.shift = 0;
         rule.warp = 0.4;
-        fv_shots_episode turned = make(drawn, &rule, n);
+        fv_shots_episode rotated = make(drawn, &rule, n);
         for (int64_t i = 0; i < 6; i++) {
             double a[3], b[3];
             moments(plain.pixels + i * PIXELS, a);
@@ -228,16 +228,17 @@ static void drawings_are_moved(void)
                 CHECK(fabs(a[1] - b[1]) < 1.501 && fabs(a[2] - b[2]) < 1.501);
                 most = fmax(most, fmax(fabs(a[1] - b[1]), fabs(a[2] - b[2])));
             }
-            moments(turned.pixels + i * PIXELS, b); /* about the middle: scaled by up to exp(0.4) */
+            moments(rotated.pixels + i * PIXELS,
+                    b); /* about the middle: scaled by up to exp(0.4) */
             CHECK(b[0] > 0.5 * a[0] && b[0] < 2 * a[0]);
-            CHECK(memcmp(turned.pixels + i * PIXELS, plain.pixels + i * PIXELS,
+            CHECK(memcmp(rotated.pixels + i * PIXELS, plain.pixels + i * PIXELS,
                          PIXELS * sizeof(float)) != 0);
         }
-        CHECK(memcmp(plain.labels, turned.labels, 6 * sizeof(int64_t)) == 0);
+        CHECK(memcmp(plain.labels, rotated.labels, 6 * sizeof(int64_t)) == 0);
         fv_shots_episode_free(ctx, &plain);
         fv_shots_episode_free(ctx, &same);
         fv_shots_episode_free(ctx, &moved);
-        fv_shots_episode_free(ctx, &turned);
+        fv_shots_episode_free(ctx, &rotated);
     }
     CHECK(most > 1);
 }

@@ -5,10 +5,18 @@
  *     fv_shots_config cfg = {.source = "omniglot", .folder = "data/omniglot", .subset = 1};
  *     fv_shots *shots = NULL;
  *     s = fv_shots_open(ctx, &cfg, &shots);
- *     fv_shots_rule rule = {.ways = 5, .shots = 1, .queries = 3, .part = FV_SHOTS_VALID, .seed =
- * 1}; fv_shots_episode e; s = fv_shots_episode_make(shots, &rule, 17, &e);     // e.pixels [5 +
- * 3][28][28] bool found = fv_shots_nearest(&e, 0) == e.labels[e.examples];
+ *     fv_shots_rule rule = {.ways = 5, .shots = 1, .queries = 3, .seed = 1};
+ *     fv_shots_episode e;
+ *     s = fv_shots_episode_make(shots, &rule, 17, &e);     // e.pixels [5 + 3][28][28]
+ *     bool found = fv_shots_nearest(&e, 0) == e.labels[e.examples];
  *     fv_shots_episode_free(ctx, &e);
+ *     int64_t right = 0;                                   // of the one-shot runs' queries
+ *     for (int64_t run = 0; run < fv_shots_facts_of(shots).runs && s == FV_OK; run++) {
+ *         s = fv_shots_run_make(shots, 1, run, 0, &e);
+ *         for (int64_t q = 0; q < e.queries; q++)
+ *             right += fv_shots_nearest(&e, q) == e.labels[e.examples + q];
+ *         fv_shots_episode_free(ctx, &e);
+ *     }
  *     fv_shots_close(&shots);
  *
  * A class is a character in one of four rotations. Characters belong to alphabets and to one part
@@ -85,7 +93,7 @@ typedef struct fv_shots_rule {
      * (in all of them where the part has fewer than `ways` characters of it), the examples by
      * as many drawers as a class has, each query by another. Other episodes mix all of the part. */
     double within;
-    /* Each drawing is moved by up to `shift` pixels along each axis, and turned by up to `warp`
+    /* Each drawing is moved by up to `shift` pixels along each axis, and rotated by up to `warp`
      * radians, scaled and sheared by up to `warp` / 2. 0: not at all. */
     double shift, warp;
 } fv_shots_rule;

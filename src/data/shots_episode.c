@@ -69,8 +69,8 @@ static double ink_at(const uint8_t *ink, double y, double x)
     return sum;
 }
 
-/* Turned by a quarter `quarters` times, counter-clockwise. */
-static void turn(const uint8_t *ink, int64_t quarters, uint8_t *out)
+/* Rotated by a quarter `quarters` times, counter-clockwise. */
+static void rotate(const uint8_t *ink, int64_t quarters, uint8_t *out)
 {
     enum { LAST = FV_SHOTS_SIDE - 1 };
     for (int i = 0; i < FV_SHOTS_SIDE; i++)
@@ -213,15 +213,15 @@ static void put(const fv_shots *s, const fv_shots_rule *rule, uint64_t number, c
     const int64_t class = p->class_of[i], drawing = p->drawing[i][nth];
     const uint8_t *ink =
         s->ink + (class / FV_SHOTS_ROTATIONS * s->drawings + drawing) * FV_SHOTS_PIXELS;
-    uint8_t turned[FV_SHOTS_PIXELS];
+    uint8_t rotated[FV_SHOTS_PIXELS];
     float *out = e->pixels + at * FV_SHOTS_PIXELS;
-    turn(ink, class % FV_SHOTS_ROTATIONS, turned);
+    rotate(ink, class % FV_SHOTS_ROTATIONS, rotated);
     fv_draws d = fv_draws_begin(fv_rng_key(rule->seed, number, SITE_MOVE + (uint64_t)rule->part),
                                 (uint64_t)at);
     if (rule->shift > 0 || rule->warp > 0)
-        put_moved(rule, &d, turned, out);
+        put_moved(rule, &d, rotated, out);
     else
-        put_drawing(turned, out);
+        put_drawing(rotated, out);
     e->labels[at] = p->label[i];
 }
 

@@ -68,7 +68,7 @@ static void free_table(table *t)
     if (t->pixels) fv_mem_free(&t->ctx->mem, t->pixels, t->bytes);
 }
 
-/* The mean ink of the pixels behind each cell of the small drawing. */
+/* Each cell of the small drawing is the mean ink of the pixels that it covers. */
 static void shrink(const table *t, int64_t row, uint8_t *out)
 {
     const uint8_t *from = t->pixels + row * t->height * t->width;

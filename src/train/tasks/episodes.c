@@ -39,7 +39,7 @@ static const fv_key keys[] = {
     {"episodes.shift", FV_KEY_REAL, "0", 0, 14, NULL,
      "training drawings are moved by up to so many pixels"},
     {"episodes.warp", FV_KEY_REAL, "0", 0, 0.99, NULL,
-     "w: training drawings are turned by up to w radians, scaled and sheared by up to w / 2"},
+     "w: training drawings are rotated by up to w radians, scaled and sheared by up to w / 2"},
     {"episodes.valid_count", FV_KEY_INT, "200", 1, 1e7, NULL, "episodes for validation"},
     {"episodes.test_count", FV_KEY_INT, "1000", 1, 1e7, NULL, "episodes for the final test"},
     {"episodes.orders", FV_KEY_INT, "1", 1, MOST_ORDERS, NULL,
@@ -396,13 +396,13 @@ static fv_status show(void *self, fv_model *model, int count, fv_text *out)
         FV_TRY(add_episode(t, &rule, (uint64_t)i));
         FV_TRY(answer_list(t, model, p, (size_t)t->rule.ways * sizeof *p));
         const fv_shots_episode *e = &t->list[0];
-        const int64_t said = largest(t->rule.ways, p), label = e->labels[e->examples];
+        const int64_t answer = largest(t->rule.ways, p), label = e->labels[e->examples];
         const int n =
             snprintf(line, sizeof line,
                      "episode %d: class %lld with %.0f %%, %s; the nearest pixels are of "
                      "class %lld\n",
-                     i, (long long)said, 100 * (double)p[said], said == label ? "right" : "wrong",
-                     (long long)fv_shots_nearest(e, 0));
+                     i, (long long)answer, 100 * (double)p[answer],
+                     answer == label ? "right" : "wrong", (long long)fv_shots_nearest(e, 0));
         FV_TRY(fv_text_append(t->ctx, out, line, (size_t)n));
     }
     return FV_OK;
