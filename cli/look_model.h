@@ -184,6 +184,9 @@ bool cli_plays_first(const cli_call *call, const fv_model *model);
 /* The whole verb for an agent and the number of an episode. */
 int cli_look_play(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *number,
                   const char *path);
+/* The whole verb for a model that plays trials, and the number of a problem. */
+int cli_look_trial(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *number,
+                   const char *path);
 /* The whole verb for a recommender and the number of a viewer. */
 int cli_look_recommend(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *number,
                        const char *path);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fovea/play.h"
+#include "fovea/trial.h"
 #include "heatmap.h"
 #include "input.h"
 #include "look_model.h"
@@ -68,6 +68,9 @@ static int play(const player *p, const char *text)
     fv_episode *episode = NULL;
     fv_text course = {0};
     int64_t number = 0;
+    fv_trial_config trial;
+    if (fv_model_plays_trials(p->model, &trial))
+        return cli_run_trial(p->call, p->ctx, p->model, text);
     if (!cli_read_number(p->call, "an episode", text, &number)) return CLI_USAGE;
     const uint64_t seed = (uint64_t)cli_int(p->call, "seed");
     fv_status status = fv_play_episode(p->model, FV_GAME_TEST, seed, number, &episode);
@@ -219,6 +222,8 @@ int cli_look_play(const cli_call *call, fv_ctx *ctx, fv_model *model, const char
     fv_site site;
     int64_t number = 0;
     const fv_model_kind *kind = fv_model_kind_of(model);
+    fv_trial_config trial;
+    if (fv_model_plays_trials(model, &trial)) return cli_look_trial(call, ctx, model, text, path);
     if (!cli_look_media_options(call, path) || !look_picture_options(call, &how) ||
         !cli_read_number(call, "an episode", text, &number))
         return CLI_USAGE;

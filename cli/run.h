@@ -22,6 +22,7 @@ int cli_run_translate(const cli_call *call, fv_ctx *ctx, fv_model **model);
 int cli_run_generate(const cli_call *call, fv_ctx *ctx, fv_model **model);
 int cli_run_encoder(const cli_call *call, fv_ctx *ctx, fv_model **model);
 int cli_run_play(const cli_call *call, fv_ctx *ctx, fv_model **model);
+int cli_run_trial(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *number);
 int cli_run_draw(const cli_call *call, fv_ctx *ctx, fv_model **model);
 int cli_run_words(const cli_call *call, fv_ctx *ctx, fv_model **model);
 int cli_run_recommend(const cli_call *call, fv_ctx *ctx, fv_model **model);

@@ -279,6 +279,18 @@ static void use_recommender(const char *folder)
     expect(0, "means_auc", "viewers with 40 ratings");
 }
 
+/* A model that plays trials, on a test problem. */
+static void use_trial_model(const char *folder)
+{
+    program_run("run %s 1", folder);
+    expect(0, "problem 1: ", "");
+    program_run("look %s 1 -o %s", folder, program_path("look.svg"));
+    expect(0, "", "wrote ");
+    CHECK(file_contains(program_folder(), "look.svg", "</svg>"));
+    program_run("eval %s", folder);
+    expect(0, "ratio", NULL);
+}
+
 /* A model that learns from the examples of an episode. */
 static void use_learner(const char *folder)
 {
@@ -309,6 +321,7 @@ static const struct {
     {"task = \"word2vec\"", use_word_model},
     {"kind = \"lstmn\"", use_reading_model},
     {"task = \"ratings\"", use_recommender},
+    {"task = \"trials\"", use_trial_model},
     {"task = \"episodes\"", use_learner},
 };
 

@@ -38,6 +38,7 @@
 #include "fovea/train.h"
 #include "fovea/transformer.h"
 #include "fovea/translate.h"
+#include "fovea/trial.h"
 #include "fovea/unicode.h"
 #include "fovea/walk.h"
 #include "fovea/words.h"

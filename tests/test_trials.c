@@ -1,0 +1,471 @@
+/*
+ * Learning to learn: advantages and the loss by hand, trials step by step against the whole
+ * sequence, learning, runs that were cancelled and resumed, wrong settings, failing memory.
+ */
+#include "base/ctx.h"
+#include "fovea/autograd.h"
+#include "fovea/ops.h"
+#include "fovea/trial.h"
+#include "models/trials.h"
+#include "support/failing.h"
+#include "support/files.h"
+#include "support/runs.h"
+#include "support/tensors.h"
+#include "support/test.h"
+#include "train/tasks/trials_rows.h"
+
+static const fv_trial_config arms = {
+    .kind = FV_TRIAL_BANDIT, .actions = 2, .states = 1, .horizon = 1, .episodes = 6, .seed = 3};
+static const fv_trial_config process = {
+    .kind = FV_TRIAL_MDP, .actions = 2, .states = 3, .horizon = 4, .episodes = 5, .seed = 3};
+
+/* ---- advantages and the loss ---------------------------------------------------------------- */
+
+/*
+ * Two trials of one problem with two steps, discount 1/2, lambda 1/2:
+ *
+ *     rewards / 2   values       g_1                  g_0
+ *     1  2          0.5  1       2 - 1 = 1            1 + 0.5 - 0.5 + 0.25 * 1 = 1.25
+ *     3  0          1    2       0 - 2 = -2           3 + 1 - 1 - 0.25 * 2 = 2.5
+ *
+ * Minus the other's: -1.25 and 1.25; 3 and -3; their root mean square is sqrt(10.5625 / 2).
+ */
+static void advantages_are_those_by_hand(void)
+{
+    fv_ctx *ctx = run_context(1, 1);
+    fv_trial_rows rows;
+    int64_t action[4] = {0, 1, 1, 0};
+    float rewards[4] = {2, 4, 6, 0}, values[4] = {0.5f, 1, 1, 2}, log_p[4] = {-1, -2, -3, -4},
+          observed[4] = {5, 6, 7, 8}, other[4] = {0};
+    fv_trials played = {.action = action,
+                        .reward = other,
+                        .expected = rewards,
+                        .value = values,
+                        .log_p = log_p,
+                        .observed = observed};
+    fv_advantage_rule rule = {.discount = 0.5, .lambda = 0.5, .runs = 2, .expected = true};
+    CHECK_OK(ctx, fv_trial_rows_create(ctx, 2, 2, 1, &rows));
+    fv_trial_rows_fill(&rows, &played, 2, &rule);
+    const double size = sqrt((1.25 * 1.25 + 9) / 2);
+    const double want[4] = {-1.25 / size, 3 / size, 1.25 / size, -3 / size},
+                 target[4] = {1.75, 2, 3.5, 0};
+    for (int i = 0; i < 4; i++) {
+        CHECK_NEAR((double)rows.advantage[i], want[i], 1e-6);
+        CHECK_NEAR((double)rows.target[i], target[i], 1e-6);
+        CHECK(rows.action[i] == action[i] && rows.log_p[i] == log_p[i]);
+    }
+    const fv_batch second = fv_trial_rows_batch(&rows, 1, 1);
+    CHECK(second.rows == 1 && *(const float *)second.field[0].row[0] == 7);
+    CHECK_EQ(second.field[0].length[0], 2);
+    rule.runs = 1;
+    rule.expected = false;
+    played.reward = rewards;
+    played.expected = other;
+    fv_trial_rows_fill(&rows, &played, 2, &rule);
+    const double alone = sqrt((1.25 * 1.25 + 1 + 2.5 * 2.5 + 4) / 4);
+    CHECK_NEAR((double)rows.advantage[0], 1.25 / alone, 1e-6);
+    CHECK_NEAR((double)rows.advantage[3], -2 / alone, 1e-6);
+    fv_trial_rows_free(&rows);
+    fv_ctx_destroy(&ctx);
+}
+
+enum { STEPS = 4 };
+
+/*
+ * Probabilities 1/2 and 1/2 of both actions in every step. q = 1.5, 1.5, 0.5 and 1; with c = 0.2:
+ *     q A, held A:  A = 1: 1.5, 1.2 -> 1.2, no gradient    A = -1: -1.5, -1.2 -> -1.5
+ *                   A = -2: -1, -1.6 -> -1.6, no gradient    A = 3: 3, 3 -> 3
+ */
+static void losses_are_those_by_hand(void)
+{
+    fv_ctx *ctx = run_context(1, 1);
+    fv_trial_rows rows;
+    fv_params *params = NULL;
+    static const double q[STEPS] = {1.5, 1.5, 0.5, 1};
+    static const float gain[STEPS] = {1, -1, -2, 3};
+    float g[STEPS][2], gv[STEPS];
+    double loss = 0;
+    CHECK_OK(ctx, fv_trial_rows_create(ctx, 1, STEPS, 1, &rows));
+    CHECK_OK(ctx, fv_params_create(ctx, &params));
+    for (int i = 0; i < STEPS; i++) {
+        rows.action[i] = i % 2;
+        rows.log_p[i] = (float)log(0.5 / q[i]);
+        rows.advantage[i] = gain[i];
+        rows.target[i] = (float)i;
+    }
+    const fv_batch batch = fv_trial_rows_batch(&rows, 0, 1);
+    const int64_t shape[3] = {1, STEPS, 2};
+    fv_tensor *logits = fv_params_add(params, "l", fv_zeros(ctx, FV_F32, 3, shape)),
+              *values = fv_params_add(params, "v", fv_full(ctx, FV_F32, 2, shape, 1));
+    const fv_trial_weights weights = {.clip = 0.2, .value = 0.5, .entropy = 0.1};
+    fv_tensor *sum = fv_trial_loss(ctx, &batch, &weights, logits, values);
+    CHECK_OK(ctx, fv_tensor_item(ctx, sum, &loss));
+    const double squares = 1 + 0 + 1 + 4, gained = 1.2 - 1.5 - 1.6 + 3;
+    CHECK_NEAR(loss, 0.5 * squares - gained - 0.1 * STEPS * log(2), 1e-5);
+    CHECK_OK(ctx, fv_backward(ctx, sum));
+    CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, logits), g, sizeof g));
+    CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, values), gv, sizeof gv));
+    /* -A q (1 - p) for the action taken; the entropy is at its highest */
+    static const double slope[STEPS] = {0, 1.5 * 0.5, 0, -3 * 0.5};
+    for (int i = 0; i < STEPS; i++) {
+        CHECK_NEAR((double)g[i][i % 2], slope[i], 1e-5);
+        CHECK_NEAR((double)g[i][1 - i % 2], -slope[i], 1e-5);
+        CHECK_NEAR((double)gv[i], 1 - i, 1e-6);
+    }
+    fv_params_destroy(&params);
+    fv_trial_rows_free(&rows);
+    fv_ctx_destroy(&ctx);
+}
+
+/* The entropy's weight has a gradient where the probabilities differ. */
+static void entropy_holds_actions_apart(void)
+{
+    fv_ctx *ctx = run_context(1, 1);
+    fv_trial_rows rows;
+    fv_params *params = NULL;
+    float g[2];
+    CHECK_OK(ctx, fv_trial_rows_create(ctx, 1, 1, 1, &rows));
+    CHECK_OK(ctx, fv_params_create(ctx, &params));
+    const fv_batch batch = fv_trial_rows_batch(&rows, 0, 1);
+    fv_tensor *logits = fv_params_add(params, "l", tensor_of(ctx, (float[]){1, 0}, 3, 1, 1, 2)),
+              *values = fv_zeros(ctx, FV_F32, 2, (int64_t[]){1, 1});
+    const fv_trial_weights weights = {.clip = 0.2, .value = 0.5, .entropy = 0.1};
+    CHECK_OK(ctx, fv_backward(ctx, fv_trial_loss(ctx, &batch, &weights, logits, values)));
+    CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, logits), g, sizeof g));
+    const double p = 1 / (1 + exp(-1)); /* dH/dl = -p (1 - p) (l_0 - l_1) */
+    CHECK_NEAR((double)g[0], 0.1 * p * (1 - p), 1e-6);
+    CHECK_NEAR((double)g[1], -0.1 * p * (1 - p), 1e-6);
+    fv_params_destroy(&params);
+    fv_trial_rows_free(&rows);
+    fv_ctx_destroy(&ctx);
+}
+
+/* ---- models --------------------------------------------------------------------------------- */
+
+static fv_model *make_model(fv_ctx *ctx, const fv_trial_config *cfg, const char *memory)
+{
+    const run_setting small[] = {{"snail.memory", memory},
+                                 {"snail.stages", "tc 4, attention 3 5"},
+                                 {"snail.embedding", "6"},
+                                 {"snail.hidden", "7"},
+                                 {0}};
+    fv_recipe *recipe = run_recipe(ctx, small);
+    fv_model *model = NULL;
+    fv_data_spec spec = {.ability = FV_CAN_ACT};
+    CHECK(fv_data_spec_set(&spec, "mdp", cfg->kind) &&
+          fv_data_spec_set(&spec, "actions", cfg->actions) &&
+          fv_data_spec_set(&spec, "states", cfg->states) &&
+          fv_data_spec_set(&spec, "horizon", cfg->horizon) &&
+          fv_data_spec_set(&spec, "episodes", cfg->episodes));
+    CHECK_OK(ctx, fv_model_create(ctx, "snail", recipe, &spec, &model));
+    fv_recipe_destroy(&recipe);
+    return model;
+}
+
+/* Makes the policy differ from uniform. */
+static void sharpen(fv_ctx *ctx, fv_model *model)
+{
+    fv_tensor *w = fv_params_find(fv_model_params(model), "policy.weight");
+    const int64_t n = fv_tensor_count(w);
+    float *x = tensor_floats(ctx, w);
+    for (int64_t i = 0; i < n; i++)
+        x[i] *= 200;
+    CHECK_OK(ctx, fv_tensor_write(ctx, w, x, (size_t)n * sizeof *x));
+    free(x);
+}
+
+static void observations_say_what_happened(void)
+{
+    float x[8];
+    CHECK_EQ(fv_trial_inputs(&arms), 5);
+    CHECK_EQ(fv_trial_inputs(&process), 8);
+    fv_trial_observe(&process, 6, 1, 2.5, 2, x);
+    static const float want[8] = {0, 1, 2.5f, 0, 6.0f / 20, 0, 0, 1};
+    CHECK(memcmp(x, want, sizeof want) == 0);
+    fv_trial_observe(&process, 0, -1, 0, 0, x);
+    static const float first[8] = {0, 0, 0, 1, 0, 1, 0, 0};
+    CHECK(memcmp(x, first, sizeof first) == 0);
+}
+
+/* Trials are played step by step; the whole sequence gives the same probabilities and values. */
+static void steps_equal_the_whole_trial(void)
+{
+    static const char *const memories[] = {"snail", "lstm"};
+    enum { COUNT = 6 };
+    for (int k = 0; k < 4; k++) {
+        fv_ctx *ctx = run_context(2, 1);
+        fv_trial_config cfg = k < 2 ? arms : process;
+        fv_model *model = make_model(ctx, &cfg, memories[k % 2]);
+        fv_trials t, alone;
+        sharpen(ctx, model);
+        CHECK_OK(ctx, fv_trials_create(model, &cfg, COUNT, &t));
+        CHECK_OK(ctx, fv_trials_create(model, &cfg, 1, &alone));
+        fv_trials_how how = {
+            .part = FV_GAME_TRAIN, .first = 3, .count = COUNT, .runs = 2, .draw = true, .step = 5};
+        CHECK_OK(ctx, fv_trials_play(&t, &how));
+        fv_tensor *logits, *values;
+        fv_no_grad_begin(ctx);
+        fv_tensor *x =
+            fv_from_host(ctx, FV_F32, 3, (int64_t[]){COUNT, t.steps, t.inputs}, t.observed);
+        fv_snail_player_run(ctx, t.player, x, NULL, &logits, &values);
+        float *log_p = tensor_floats(ctx, fv_log_softmax(ctx, logits, -1)),
+              *value = tensor_floats(ctx, values);
+        fv_no_grad_end(ctx);
+        bool several = false;
+        for (int64_t i = 0; i < COUNT * t.steps; i++) {
+            several = several || t.action[i] != t.action[0];
+            CHECK_NEAR(t.log_p[i], log_p[i * cfg.actions + t.action[i]], 1e-5);
+            CHECK_NEAR(t.value[i], value[i], 1e-5);
+        }
+        CHECK(several);
+        for (int64_t i = 0; i < COUNT; i++) {
+            double sum = 0;
+            const fv_problem *p = &t.problem[i];
+            CHECK_EQ(p->number, 3 + i / 2);
+            for (int64_t s = 0; s < t.steps; s++) {
+                const int64_t at = i * t.steps + s;
+                const fv_outcome o = fv_problem_act(p, i % 2, s, t.state[at], t.action[at]);
+                CHECK(t.reward[at] == (float)o.reward && t.expected[at] == (float)o.expected);
+                if (s + 1 < t.steps) CHECK_EQ(t.state[at + 1], o.next);
+                sum += o.expected;
+            }
+            CHECK_NEAR(t.total[i], sum, 1e-12);
+        }
+        /* the first run of a problem does not depend on the others */
+        how.first = 4;
+        how.count = how.runs = 1;
+        CHECK_OK(ctx, fv_trials_play(&alone, &how));
+        CHECK(memcmp(alone.action, t.action + 2 * t.steps, (size_t)t.steps * sizeof *t.action) ==
+              0);
+        free(log_p), free(value);
+        fv_trials_free(&t);
+        fv_trials_free(&alone);
+        fv_model_close(&model);
+        fv_ctx_destroy(&ctx);
+    }
+}
+
+typedef struct seen {
+    int count;
+    double rows; /* sum of the weights of all steps */
+} seen;
+
+static fv_status take(void *user, fv_ctx *ctx, const fv_site_weights *site)
+{
+    seen *s = user;
+    float *x = tensor_floats(ctx, site->captured.weights);
+    CHECK_STR(site->name, "attention.0");
+    for (int64_t i = 0; i < fv_tensor_count(site->captured.weights); i++)
+        s->rows += (double)x[i];
+    s->count++;
+    free(x);
+    return FV_OK;
+}
+
+static void a_trial_shows_everything(void)
+{
+    fv_ctx *ctx = run_context(1, 1);
+    fv_model *model = make_model(ctx, &process, "snail");
+    fv_trial *trial = NULL;
+    fv_trial_config cfg;
+    seen s = {0};
+    const fv_capture capture = {.options = {.weights = true}, .on_weights = take, .user = &s};
+    sharpen(ctx, model);
+    CHECK(fv_model_plays_trials(model, &cfg) && cfg.states == 3 && cfg.episodes == 5);
+    CHECK_OK(ctx, fv_trial_play(model, FV_GAME_TEST, 1, 2, &capture, &trial));
+    CHECK(s.count == 1 && trial->count == 20 && trial->number == 2);
+    CHECK_NEAR(s.rows, 20, 1e-4);
+    double sum = 0;
+    for (int64_t i = 0; i < trial->count; i++) {
+        const fv_trial_step *step = &trial->step[i];
+        CHECK_NEAR(step->probabilities[0] + step->probabilities[1], 1, 1e-6);
+        CHECK(step->probabilities[step->action] >= 0.5f);
+        CHECK_NEAR(step->expected, trial->means[step->state * 2 + step->action], 1e-6);
+        sum += step->expected;
+    }
+    CHECK_NEAR(trial->reward, sum, 1e-5);
+    CHECK(trial->best != 0);
+    fv_trial_free(&trial);
+    CHECK_EQ(fv_trial_play(model, FV_GAME_TEST, 1, -1, NULL, &trial), FV_ERR_ARGUMENT);
+    fv_model_close(&model);
+    fv_ctx_destroy(&ctx);
+}
+
+static void wrong_batches_and_models_are_refused(void)
+{
+    fv_ctx *ctx = run_context(1, 1);
+    fv_model *model = make_model(ctx, &arms, "snail");
+    fv_trials t;
+    fv_batch batch;
+    fv_batch_init(&batch, 1);
+    fv_model_kind_of(model)->act(ctx, fv_model_self(model), &batch, NULL);
+    CHECK_ERROR(ctx, FV_ERR_ARGUMENT, "snail: the field \"inputs\" must be sequences of 5 floats");
+    CHECK_EQ(fv_trials_create(model, &process, 1, &t), FV_ERR_FORMAT);
+    fv_model_close(&model);
+    const fv_data_spec spec = {.ability = FV_CAN_RATE};
+    CHECK_EQ(fv_model_create(ctx, "snail", NULL, &spec, &model), FV_ERR_ARGUMENT);
+    CHECK(strstr(fv_ctx_message(ctx), "a SNAIL model is not trained to") != NULL);
+    fv_ctx_destroy(&ctx);
+}
+
+/* ---- training ------------------------------------------------------------------------------- */
+
+static const run_setting bandit[] = {{"train.task", "trials"},
+                                     {"trials.actions", "2"},
+                                     {"trials.pulls", "6"},
+                                     {"trials.count", "64"},
+                                     {"trials.valid_count", "300"},
+                                     {"snail.embedding", "12"},
+                                     {"snail.stages", "tc 6, attention 6 6"},
+                                     {"train.batch_examples", "32"},
+                                     {"train.steps", "400"},
+                                     {"train.lr", "0.005"},
+                                     {"train.schedule", "constant"},
+                                     {"train.warmup", "0"},
+                                     {"train.optimizer", "adam"},
+                                     {"train.eval_every", "400"},
+                                     {"train.save_every", "0"},
+                                     {"eval.samples", "2"},
+                                     {0}};
+
+static fv_status train(const run_setting *more, const char *folder, int threads, run_watch *watch)
+{
+    fv_ctx *ctx = run_context(threads, 3);
+    fv_recipe *recipe = run_recipe(ctx, bandit);
+    if (more) run_set(ctx, recipe, more);
+    return run_text(ctx, recipe, folder, watch);
+}
+
+static void it_learns_to_learn(void)
+{
+    static const run_setting lstm[] = {{"snail.memory", "lstm"}, {"snail.hidden", "16"}, {0}};
+    for (int i = 0; i < 2; i++) {
+        run_watch w = {.stop = 0};
+        CHECK_EQ(train(i ? lstm : NULL, folder_sub(i ? "lstm" : "snail"), 1, &w), FV_OK);
+        CHECK_STR(w.last[0].name, "reward");
+        CHECK_STR(w.last[1].name, "ratio");
+        printf("%s: reward %.3f, of Gittins' %.3f\n", i ? "lstm" : "snail", w.last[0].value,
+               w.last[1].value);
+        CHECK(w.last[1].value > 0.95 && w.last[1].value < 1.02);
+    }
+}
+
+/* Stopped within a collection (four updates) and at its end, with other numbers of threads. */
+static void resumed_runs_have_the_same_bits(void)
+{
+    static const run_setting few[] = {
+        {"train.steps", "14"}, {"train.eval_every", "7"}, {"train.save_every", "100"}, {0}};
+    char whole[512], parts[512], name[16];
+    for (int stop = 5; stop <= 8; stop++) {
+        run_watch once = {.stop = 0}, first = {.stop = (uint64_t)stop}, second = {.stop = 0};
+        snprintf(name, sizeof name, "whole%d", stop);
+        snprintf(whole, sizeof whole, "%s", folder_sub(name));
+        snprintf(name, sizeof name, "parts%d", stop);
+        snprintf(parts, sizeof parts, "%s", folder_sub(name));
+        CHECK_EQ(train(few, whole, 2, &once), FV_OK);
+        CHECK_EQ(train(few, parts, 1, &first), FV_ERR_CANCELLED);
+        CHECK_EQ(train(few, parts, 2, &second), FV_OK);
+        CHECK(file_same_in(whole, parts, "model.safetensors"));
+    }
+}
+
+static void expect_refused(const run_setting *more, const char *folder, const char *message)
+{
+    fv_ctx *ctx = run_context(1, 3);
+    fv_recipe *recipe = run_recipe(ctx, bandit);
+    fv_run *run = NULL;
+    run_set(ctx, recipe, more);
+    CHECK_EQ(fv_run_create(ctx, recipe, folder, NULL, NULL, &run), FV_ERR_ARGUMENT);
+    if (!strstr(fv_ctx_message(ctx), message))
+        test_failed(__FILE__, __LINE__, "%s", fv_ctx_message(ctx));
+    fv_recipe_destroy(&recipe);
+    fv_ctx_destroy(&ctx);
+}
+
+static void wrong_settings_are_named(void)
+{
+    const char *folder = folder_sub("refused");
+    expect_refused((run_setting[]){{"trials.count", "65"}, {0}}, folder,
+                   "trials.count is 65, expected a multiple of trials.runs, 8, and of the 32");
+    expect_refused((run_setting[]){{"trials.runs", "7"}, {0}}, folder,
+                   "expected a multiple of trials.runs");
+    expect_refused((run_setting[]){{"snail.stages", "tc"}, {0}}, folder,
+                   "snail: stages 'tc', expected");
+    expect_refused((run_setting[]){{"trials.problem", "mdp"}, {"trials.horizon", "200"}, {0}},
+                   folder, "trials: 2 actions, 10 states, 10 episodes of 200 steps");
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static bool use_all(fv_ctx *ctx)
+{
+    fv_model *model = NULL;
+    fv_recipe *recipe = NULL;
+    fv_trial *trial = NULL;
+    fv_reference *gittins = NULL;
+    fv_data_spec spec = {.ability = FV_CAN_ACT};
+    fv_data_spec_set(&spec, "actions", 2);
+    fv_data_spec_set(&spec, "states", 1);
+    fv_data_spec_set(&spec, "horizon", 1);
+    fv_data_spec_set(&spec, "episodes", 3);
+    fv_status s = fv_run_recipe(ctx, &recipe);
+    if (s == FV_OK) s = fv_recipe_set(recipe, "snail.stages", "tc 2, attention 2 2");
+    if (s == FV_OK) s = fv_model_create(ctx, "snail", recipe, &spec, &model);
+    if (s == FV_OK) s = fv_trial_play(model, FV_GAME_VALID, 1, 2, NULL, &trial);
+    if (s == FV_OK) s = fv_reference_create(ctx, &trial->cfg, "gittins", &gittins);
+    fv_reference_destroy(&gittins);
+    fv_trial_free(&trial);
+    fv_model_close(&model);
+    fv_recipe_destroy(&recipe);
+    return s == FV_OK;
+}
+
+/* Fails request n; returns whether fewer were needed. */
+static bool use_failing(long n)
+{
+    failing_allocator f = {.fail_at = -1};
+    fv_ctx_config config;
+    fv_ctx *ctx = NULL;
+    fv_ctx_config_init(&config, sizeof config);
+    config.allocator = failing_allocator_table(&f);
+    config.memory_uncached = true;
+    config.threads = 1;
+    CHECK_EQ(fv_ctx_create(&config, &ctx), FV_OK);
+    f.fail_at = f.requests + n;
+    const bool worked = use_all(ctx), reached = f.failures > 0;
+    f.fail_at = -1;
+    CHECK(worked != reached);
+    fv_ctx_take_error(ctx);
+    fv_ctx_destroy(&ctx);
+    CHECK_EQ(f.live, 0);
+    return !reached;
+}
+
+static void memory_may_run_out(void)
+{
+    enum { MOST = 4000 };
+    long n = 0;
+    while (n < MOST && !use_failing(n) && test_failures() < 3)
+        n++;
+    CHECK(n > 100 && n < MOST);
+}
+
+TEST_MAIN(argc, argv)
+{
+    TEST_BEGIN(argc, argv);
+    folder_prefer_memory();
+    folder_make();
+    RUN(advantages_are_those_by_hand);
+    RUN(losses_are_those_by_hand);
+    RUN(entropy_holds_actions_apart);
+    RUN(observations_say_what_happened);
+    RUN(steps_equal_the_whole_trial);
+    RUN(a_trial_shows_everything);
+    RUN(wrong_batches_and_models_are_refused);
+    RUN(it_learns_to_learn);
+    RUN(resumed_runs_have_the_same_bits);
+    RUN(wrong_settings_are_named);
+    RUN(memory_may_run_out);
+    folder_remove();
+    return TEST_END();
+}
