@@ -2,13 +2,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "fovea/shots.h"
 #include "support/files.h"
 #include "support/program.h"
+#include "support/runs.h"
 
 static const char recipe[] =
     "[episodes]\nways = 3\nqueries = 2\nvalid_count = 10\ntest_count = 10\n"
     "[few-shot]\nchannels = 4\nwidth = 8\nstages = \"attention 8 8, tc 4, attention 8 8\"\n"
-    "[train]\ntask = \"episodes\"\nsteps = 4\nbatch_examples = 2\neval_every = 4\n";
+    "[train]\ntask = \"episodes\"\nsteps = 4\nbatch_examples = 2\neval_every = 4\nseed = 7\n";
 
 static bool written(const char *name, const char *text)
 {
@@ -52,6 +54,24 @@ static void answers_episodes(void)
     program_run("run %s 4 --json -t 1", program_path("shots"));
     expect(0, "{\"episode\": 4, \"answer\": ", "");
     expect(0, "\"examples\": [", "");
+    /* the episode of the test part with the recipe's seed */
+    fv_ctx *ctx = run_context(1, 1);
+    fv_shots *shots = NULL;
+    fv_shots_episode e = {.ways = 0};
+    const fv_shots_rule rule = {
+        .ways = 3, .shots = 1, .queries = 1, .part = FV_SHOTS_TEST, .seed = 7};
+    CHECK_OK(ctx, fv_shots_open(ctx, &(fv_shots_config){.source = "drawn", .seed = 1}, &shots));
+    CHECK_OK(ctx, fv_shots_episode_make(shots, &rule, 4, &e));
+    char want[64];
+    snprintf(want, sizeof want, "\"examples\": [%d, %d, %d]", (int)e.labels[0], (int)e.labels[1],
+             (int)e.labels[2]);
+    expect(0, want, "");
+    snprintf(want, sizeof want, "\"label\": %d, \"nearest_pixels\": %d,", (int)e.labels[3],
+             (int)fv_shots_nearest(&e, 0));
+    expect(0, want, "");
+    fv_shots_episode_free(ctx, &e);
+    fv_shots_close(&shots);
+    fv_ctx_destroy(&ctx);
     program_run("run %s four -t 1", program_path("shots"));
     expect(2, "", "four");
     program_run("run %s 4 --beam 3 -t 1", program_path("shots"));
@@ -71,7 +91,7 @@ static void shows_what_the_query_looked_at(void)
     expect(0, NULL, NULL);
     CHECK(written("e.png", "PNG"));
     program_run("look %s 2 -t 1 --json", program_path("shots"));
-    expect(0, "\"weights\": [[", "");
+    expect(0, "\"weights\": [[0.", ""); /* of the query: the first example sees itself alone */
     program_run("look %s 2 -t 1 --layer 2", program_path("shots"));
     expect(2, "", "expected a layer from 0 to 1");
     program_run("look %s 2 -t 1 --top 3", program_path("shots"));

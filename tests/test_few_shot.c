@@ -1,7 +1,7 @@
 /*
  * SNAIL for few-shot classification: queries are independent of each other and of the batch, labels
  * of queries are not read, gradients are those of central differences, captures are
- * distributions, a run learns in seconds and resumes with the same bits, bad batches are named.
+ * distributions, bad batches are named.
  */
 #include "fovea/autograd.h"
 #include "fovea/image.h"
@@ -9,7 +9,6 @@
 #include "fovea/ops.h"
 #include "fovea/shots.h"
 #include "support/failing.h"
-#include "support/files.h"
 #include "support/runs.h"
 #include "support/test.h"
 
@@ -445,101 +444,9 @@ static void memory_may_run_out(void)
     CHECK(failures > 20 && worked);
 }
 
-/* ---- training ------------------------------------------------------------------------------- */
-
-static const run_setting learning[] = {
-    {"train.task", "episodes"},
-    {"episodes.ways", "2"},
-    {"episodes.queries", "4"},
-    {"episodes.valid_count", "100"},
-    {"few-shot.channels", "8"},
-    {"few-shot.width", "16"},
-    {"few-shot.stages", "attention 16 16, tc 16, attention 16 16"},
-    {"train.steps", "150"},
-    {"train.batch_examples", "16"},
-    {"train.lr", "0.004"},
-    {"train.optimizer", "adam"},
-    {"train.eval_every", "75"},
-    {"train.save_every", "50"},
-    {"eval.samples", "1"},
-    {0},
-};
-
-static void a_run_learns_in_seconds(void)
-{
-    fv_ctx *own = run_context(1, 5);
-    run_watch w = {.stop = 0};
-    fv_recipe *recipe = run_recipe(own, learning);
-    CHECK_EQ(run_text(own, recipe, folder_sub("learned"), &w), FV_OK);
-    CHECK_STR(w.last[0].name, "accuracy");
-    CHECK_STR(w.last[2].name, "nearest_pixels");
-    CHECK(w.last[2].value > 0.8 && w.last[2].value == w.first[2].value);
-    if (!(w.last[0].value > 0.75))
-        test_failed(__FILE__, __LINE__, "%.2f of the answers are right", w.last[0].value);
-}
-
-/* Interrupted at step 15, between states, and run again: the weights of an uninterrupted run. */
-static void a_resumed_run_has_the_same_bits(void)
-{
-    const struct {
-        const char *folder;
-        uint64_t stop;
-    } runs[] = {{"whole", 0}, {"parts", 15}, {"parts", 0}};
-    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        fv_ctx *own = run_context(i == 2 ? 2 : 1, 5);
-        run_watch w = {.stop = runs[i].stop};
-        fv_recipe *recipe = run_recipe(own, learning);
-        run_set(own, recipe,
-                (run_setting[]){{"train.steps", "20"},
-                                {"train.save_every", "10"},
-                                {"train.accumulate", "2"},
-                                {"train.batch_examples", "4"},
-                                {"episodes.ways", "4"},
-                                {"episodes.curriculum", "14"},
-                                {"episodes.within", "0.5"},
-                                {"episodes.shift", "2"},
-                                {"episodes.warp", "0.2"},
-                                {0}});
-        CHECK_EQ(run_text(own, recipe,
-                          i == 2 ? folder_path(runs[i].folder) : folder_sub(runs[i].folder), &w),
-                 runs[i].stop ? FV_ERR_CANCELLED : FV_OK);
-    }
-    char a[512], b[512];
-    snprintf(a, sizeof a, "%s", folder_path("whole"));
-    snprintf(b, sizeof b, "%s", folder_path("parts"));
-    CHECK(file_same_in(a, b, "model.safetensors"));
-}
-
-static void settings_that_do_not_fit_are_refused(void)
-{
-    static const struct {
-        run_setting setting;
-        const char *message;
-    } wrong[] = {{{"episodes.source", "omniglot"}, "need the folder"},
-                 {{"episodes.shots", "12"}, "at most 1024 drawings"},
-                 {{"train.batch_examples", "2000"}, "expected at most 1024"},
-                 {{"few-shot.stages", "tc"}, "stages 'tc'"},
-                 {{"model.kind", "cnn"}, "model.kind is cnn"},
-                 {{"episodes.queries", "1024"}, "at most 1024 drawings"}};
-    const char *folder = folder_sub("wrong");
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        fv_ctx *own = run_context(1, 5);
-        fv_run *run = NULL;
-        fv_recipe *recipe = run_recipe(own, learning);
-        run_set(own, recipe, (run_setting[]){wrong[i].setting, {0}});
-        CHECK_EQ(fv_run_create(own, recipe, folder, NULL, NULL, &run), FV_ERR_ARGUMENT);
-        if (!strstr(fv_ctx_message(own), wrong[i].message))
-            test_failed(__FILE__, __LINE__, "setting %d: %s", (int)i, fv_ctx_message(own));
-        fv_recipe_destroy(&recipe);
-        fv_ctx_destroy(&own);
-    }
-}
-
 TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
-    folder_prefer_memory();
-    folder_make();
     ctx = run_context(1, 1);
     RUN(queries_do_not_depend_on_others);
     RUN(the_loss_is_the_cross_entropy_of_queries);
@@ -550,10 +457,6 @@ TEST_MAIN(argc, argv)
     RUN(bad_batches_are_named);
     RUN(bad_models_are_named);
     RUN(memory_may_run_out);
-    RUN(a_run_learns_in_seconds);
-    RUN(a_resumed_run_has_the_same_bits);
-    RUN(settings_that_do_not_fit_are_refused);
     fv_ctx_destroy(&ctx);
-    folder_remove();
     return TEST_END();
 }

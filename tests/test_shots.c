@@ -106,6 +106,20 @@ static bool same_episode(const fv_shots_rule *a, uint64_t n, const fv_shots_rule
     return same;
 }
 
+static void drawn_characters_have_parts(void)
+{
+    const fv_shots_facts f = fv_shots_facts_of(drawn);
+    CHECK(f.characters[FV_SHOTS_TRAIN] == 192 && f.characters[FV_SHOTS_VALID] == 32);
+    CHECK(f.characters[FV_SHOTS_TEST] == 32 && f.drawings == 12 && f.runs == 20);
+    CHECK(drawn->character[7].part == FV_SHOTS_VALID && drawn->character[15].number == 15);
+    CHECK(drawn->character[19].part == FV_SHOTS_TEST && drawn->character[19].alphabet == 1);
+    /* all drawings but one as examples */
+    const fv_shots_rule rule = {.ways = 2, .shots = 11, .queries = 2, .seed = 3};
+    fv_shots_episode e = make(drawn, &rule, 0);
+    CHECK_EQ(e.examples, 22);
+    fv_shots_episode_free(ctx, &e);
+}
+
 static void an_episode_is_a_function_of_its_number(void)
 {
     const fv_shots_rule rule = {.ways = 3, .shots = 1, .queries = 1, .seed = 3},
@@ -256,7 +270,7 @@ static void runs_keep_their_answers_in_any_order(void)
     for (int64_t i = 0; i < N; i++) {
         const int64_t item = a.classes[a.labels[i]];
         moved = moved || item != b.classes[b.labels[i]];
-        renamed = renamed || a.labels[i] != b.labels[i];
+        renamed = renamed || a.labels[i] != item;
         CHECK_EQ(a.classes[a.labels[N + i]], b.classes[b.labels[N + i]]);
         CHECK_EQ(a.classes[a.labels[N + i]], drawn->run_answer[7 * N + i]);
         for (int k = 0; k < PIXELS; k++) {
@@ -525,6 +539,7 @@ TEST_MAIN(argc, argv)
     ctx = run_context(1, 1);
     CHECK_OK(ctx, fv_shots_open(ctx, &(fv_shots_config){.source = "drawn", .seed = 1}, &drawn));
     RUN(episodes_show_drawings_of_their_classes);
+    RUN(drawn_characters_have_parts);
     RUN(an_episode_is_a_function_of_its_number);
     RUN(episodes_can_be_like_one_shot_runs);
     RUN(classes_can_be_fewer);
