@@ -147,6 +147,24 @@ static fv_tensor *answer_nearest(fv_ctx *in, void *self, const fv_batch *inputs,
     return fv_from_host(in, FV_F32, 2, (int64_t[]){n, CLASSES}, logits);
 }
 
+/* The share of thirty episodes of the test part that the nearest pixels answer. */
+static double nearest_share(fv_ctx *own, uint64_t seed)
+{
+    const fv_shots_rule rule = {
+        .ways = 20, .shots = 1, .queries = 1, .part = FV_SHOTS_TEST, .seed = seed};
+    fv_shots *shots = NULL;
+    double right = 0;
+    CHECK_OK(own, fv_shots_open(own, &(fv_shots_config){.source = "drawn", .seed = 1}, &shots));
+    for (uint64_t n = 0; n < 30; n++) {
+        fv_shots_episode e = {.ways = 0};
+        CHECK_OK(own, fv_shots_episode_make(shots, &rule, n, &e));
+        right += fv_shots_nearest(&e, 0) == e.labels[20];
+        fv_shots_episode_free(own, &e);
+    }
+    fv_shots_close(&shots);
+    return right / 30;
+}
+
 static void metrics_are_those_of_the_answers(void)
 {
     static const fv_model_kind nearest = {.struct_size = sizeof nearest,
@@ -172,6 +190,8 @@ static void metrics_are_those_of_the_answers(void)
     CHECK_OK(own, fv_run_evaluate(run, m, &count));
     CHECK_EQ(count, 5);
     CHECK_STR(m[3].name, "one_shot_error");
+    CHECK_NEAR(m[2].value, nearest_share(own, (uint64_t)fv_recipe_int(recipe, "train.seed")),
+               1e-12);
     CHECK(m[0].value == m[2].value && m[0].value > 0.3 && m[0].value < 1);
     CHECK_NEAR(m[3].value, m[4].value, 0);
     CHECK(m[3].value > 0.1 && m[3].value < 0.7);
