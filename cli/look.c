@@ -11,6 +11,7 @@
 #include "output.h"
 #include "points.h"
 #include "run.h"
+#include "shots.h"
 
 const char *look_inside_option(const cli_call *call)
 {
@@ -40,6 +41,7 @@ static const viewer viewers[FV_ABILITY_COUNT] = {
     [FV_CAN_PREDICT] = cli_look_bits,
     [FV_CAN_ACT] = cli_look_play,
     [FV_CAN_RATE] = cli_look_recommend,
+    [FV_CAN_LEARN] = cli_look_shots,
 };
 
 /* Shows one text, or with NULL the tokens of --ids. */

@@ -178,7 +178,8 @@ int cli_look_translator(const cli_call *call, fv_ctx *ctx, fv_model *model, cons
 int cli_look_reading(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *text,
                      const char *path);
 
-/* Whether the call names no episode of a model that plays a game: then it is the first one. */
+/* Whether the call names no episode of a model that plays a game or learns from examples: then it
+ * is the first one. */
 bool cli_plays_first(const cli_call *call, const fv_model *model);
 /* The whole verb for an agent and the number of an episode. */
 int cli_look_play(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *number,

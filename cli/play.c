@@ -17,7 +17,8 @@ enum { COLUMNS = 80, CAPTION = 48 };
 
 bool cli_plays_first(const cli_call *call, const fv_model *model)
 {
-    return fv_model_spec(model)->ability == FV_CAN_ACT && call->word_count == 1 &&
+    const fv_ability ability = fv_model_spec(model)->ability;
+    return (ability == FV_CAN_ACT || ability == FV_CAN_LEARN) && call->word_count == 1 &&
            !cli_given(call, "file") && !cli_given(call, "prompt");
 }
 

@@ -11,6 +11,7 @@
 #include "media.h"
 #include "output.h"
 #include "points.h"
+#include "shots.h"
 
 fv_weight_form cli_weight_form(const cli_call *call)
 {
@@ -51,7 +52,7 @@ static int (*const runners[FV_ABILITY_COUNT])(const cli_call *, fv_ctx *, fv_mod
     [FV_CAN_EMBED] = cli_run_encoder,       [FV_CAN_ANSWER] = cli_run_encoder,
     [FV_CAN_PREDICT] = cli_run_bits,        [FV_CAN_ACT] = cli_run_play,
     [FV_CAN_DRAW] = cli_run_draw,           [FV_CAN_RELATE] = cli_run_words,
-    [FV_CAN_RATE] = cli_run_recommend,
+    [FV_CAN_RATE] = cli_run_recommend,      [FV_CAN_LEARN] = cli_run_shots,
 };
 
 static unsigned bit(fv_ability ability) { return 1u << ability; }

@@ -291,6 +291,18 @@ static void use_trial_model(const char *folder)
     expect(0, "ratio", NULL);
 }
 
+/* A model that learns from the examples of an episode. */
+static void use_learner(const char *folder)
+{
+    program_run("run %s 3", folder);
+    expect(0, "episode 3: class ", "");
+    program_run("look %s 3 -o %s", folder, program_path("look.svg"));
+    expect(0, "", "wrote ");
+    CHECK(file_contains(program_folder(), "look.svg", "</svg>"));
+    program_run("eval %s", folder);
+    expect(0, "nearest_pixels", "characters: ");
+}
+
 /* How models are used whose recipe has a setting; the first that fits. */
 static const struct {
     const char *setting;
@@ -310,6 +322,7 @@ static const struct {
     {"kind = \"lstmn\"", use_reading_model},
     {"task = \"ratings\"", use_recommender},
     {"task = \"trials\"", use_trial_model},
+    {"task = \"episodes\"", use_learner},
 };
 
 static void use_model(const char *folder)

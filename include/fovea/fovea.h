@@ -30,6 +30,7 @@
 #include "fovea/recurrent.h"
 #include "fovea/search.h"
 #include "fovea/seq2seq.h"
+#include "fovea/shots.h"
 #include "fovea/task.h"
 #include "fovea/tensor.h"
 #include "fovea/text_metric.h"

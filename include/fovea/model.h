@@ -50,6 +50,7 @@ typedef enum fv_ability {
     FV_CAN_PREDICT,  /* outputs for the steps of a sequence of vectors */
     FV_CAN_RELATE,   /* find the nearest words, by fovea/words.h */
     FV_CAN_RATE,     /* how much a viewer likes something */
+    FV_CAN_LEARN,    /* classify after the examples of an episode, by `classify` */
     FV_ABILITY_COUNT
 } fv_ability;
 

@@ -24,7 +24,8 @@ const char *fv_ability_name(fv_ability ability)
                                                         [FV_CAN_DESCRIBE] = "describe",
                                                         [FV_CAN_PREDICT] = "predict",
                                                         [FV_CAN_RELATE] = "relate",
-                                                        [FV_CAN_RATE] = "rate"};
+                                                        [FV_CAN_RATE] = "rate",
+                                                        [FV_CAN_LEARN] = "learn"};
     return (unsigned)ability < FV_ABILITY_COUNT ? names[ability] : "";
 }
 
