@@ -145,7 +145,7 @@ static void every_key_is_explained(void)
     program_run("help recipe");
     expect(0, "\n[train]  The training loop", "");
     expect(0, "\n  lr                highest learning rate [0.001]\n", NULL);
-    CHECK_EQ(count_of(program.out, "\n["), 28);
+    CHECK_EQ(count_of(program.out, "\n["), 30);
     program_run("help recipe --markdown");
     expect(0, "\n### [model]\n", "");
     expect(0, "\n| `cell` | \"rnn\", \"gru\", \"lstm\" | `\"gru\"` |", NULL);

@@ -2,7 +2,7 @@
  * Learning to learn by reinforcement: a model plays trials on fresh bandits or decision processes
  * and is trained to collect the most reward over a whole trial, which makes it explore and then
  * use what it found. The method is proximal policy optimization (Schulman et al. 2017): every
- * collection of trials is learned from trials.epochs times, in updates of train.batch_examples
+ * collection of trials is learned from trials.passes times, in updates of train.batch_examples
  * trials, with the advantages and the loss of trials_rows.h.
  */
 #include <stdio.h>
@@ -30,7 +30,7 @@ static const fv_key keys[] = {
     {"trials.horizon", FV_KEY_INT, "10", 1, FV_TRIAL_MAX_STEPS, NULL, "mdp: steps of an episode"},
     {"trials.count", FV_KEY_INT, "512", 1, 65536, NULL, "trials that are played at a time"},
     {"trials.runs", FV_KEY_INT, "8", 1, 1024, NULL, "of these, how many are of the same problem"},
-    {"trials.epochs", FV_KEY_INT, "2", 1, 100, NULL, "how often each trial is learned from"},
+    {"trials.passes", FV_KEY_INT, "2", 1, 100, NULL, "how often each trial is learned from"},
     {"trials.clip", FV_KEY_REAL, "0.2", 0.001, 1, NULL,
      "how far the probability of an action may move before its gradient stops"},
     {"trials.discount", FV_KEY_REAL, "1", 0, 1, NULL, "factor of a reward one step later"},
@@ -107,7 +107,7 @@ static fv_status open_parts(trials_task *t, fv_data_spec *spec)
     FV_TRY(fv_trial_check(t->ctx, &t->cfg));
     FV_TRY(fv_step_parts_create(t->ctx, recipe, &t->parts));
     const int64_t asked = fv_recipe_int(recipe, "train.batch_examples"),
-                  epochs = fv_recipe_int(recipe, "trials.epochs");
+                  epochs = fv_recipe_int(recipe, "trials.passes");
     t->batch = asked > 0 ? asked : t->count / t->parts.count;
     const int64_t update = t->batch * t->parts.count;
     FV_RETURN_IF(update < 1 || t->count % update != 0 || t->count % t->rule.runs != 0, t->ctx,
