@@ -104,11 +104,9 @@ const tour_section tour_sections[] = {
      "512, and W_O makes one matrix of them, of the shape of the input.",
      NULL, tour_eight_heads},
     {"resolution", "S2", "A mean loses what heads keep apart",
-     "One head returns one mean. If two words matter equally, their values cannot be told from it "
-     "any "
-     "more: half of what they held is lost, and with eight words 7 / 8. As many heads as words "
-     "keep "
-     "them apart. Measured on random values: the best guess of each value from the heads' results.",
+     "One head returns one mean. If two words matter equally, it does not determine their values: "
+     "half of what they held is lost, and with eight words 7 / 8. As many heads as words keep them "
+     "apart. Measured on random values: the best guess of each value from the heads' results.",
      NULL, tour_resolution},
     {"it", "S2", "What \"it\" looks at",
      "\"The animal didn't cross the street because it was too tired.\" In a published BERT "
