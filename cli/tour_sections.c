@@ -23,9 +23,8 @@ const tour_section tour_sections[] = {
      "A decoder's state is a query, the encoder's states are keys and values. The score says how "
      "well a query fits a key: the product of the two, so their lengths times the cosine of the "
      "angle between them. Softmax turns a row of scores into weights that sum to 1, and the "
-     "context "
-     "is the mean of the values with these weights. Here with vectors of two numbers: \"la\" "
-     "points where \"the\" points, \"zone\" where \"zone\" does.",
+     "context is the mean of the values with these weights. Here with vectors of two numbers: "
+     "\"la\" points where \"the\" points, \"zone\" where \"zone\" does.",
      "fovea look runs/tatoeba-en-fr \"I have a black cat.\"", tour_alignment},
     {"heads", "S0", "Narrow and wide heads",
      "Narrow heads share the width: each works in d / h columns, and all of them need as many "
@@ -51,41 +50,34 @@ const tour_section tour_sections[] = {
      NULL, tour_dictionary},
     {"temperature", "S1", "Why scores are divided by the root of the width",
      "A product of d independent terms of variance 1 has variance d. Without the division a "
-     "softmax "
-     "over wide vectors gives nearly everything to one key, and its slope vanishes; divided by "
-     "sqrt(d) both stay the same for any width. (The article calls the divisor the root of the "
-     "number of elements; it is the width of a key.)",
+     "softmax over wide vectors gives nearly everything to one key, and its slope vanishes; "
+     "divided by sqrt(d) both stay the same for any width. (The article calls the divisor the "
+     "root of the number of elements; it is the width of a key.)",
      NULL, tour_temperature},
     {"mary", "S1", "Mary and Susan",
-     "Who gave the roses? What \"gave\" computes is a sum over the other words, and a sum does not "
-     "know their order: exchanging the two names changes nothing. More heads do not help, since "
-     "each "
-     "of them is such a sum. Positions do. (The article lets heads tell the names apart.)",
+     "Who gave the roses? What \"gave\" computes is a sum over the other words, and a sum does "
+     "not know their order: exchanging the two names changes nothing. More heads do not help, "
+     "since each of them is such a sum. Positions do. (The article lets heads tell the names "
+     "apart.)",
      NULL, tour_mary},
     {"two-inputs", "S1", "Weights that follow the input",
      "A convolution treats every input with the same weights, which change in training only. "
      "Attention computes its weights from the input. Two inputs, measured: how strongly each "
-     "output "
-     "of a convolution answers to each input, and the weights of attention.",
+     "output of a convolution answers to each input, and the weights of attention.",
      NULL, tour_two_inputs},
     {"calibration", "S1", "Temperature as calibration",
      "A softmax gives numbers between 0 and 1, not probabilities that come true. A small network "
-     "is "
-     "trained on few points until it is far too sure of itself; dividing its scores by one number, "
-     "fitted on held-out points, makes its confidence match how often it is right. Its answers "
-     "stay "
-     "the same.",
+     "is trained on few points until it is far too sure of itself; dividing its scores by one "
+     "number, fitted on held-out points, makes its confidence match how often it is right. Its "
+     "answers stay the same.",
      NULL, tour_calibration},
     {"layers", "S1", "A fully connected layer and a convolution as attention",
      "Both are multi-head attention with weights that do not depend on the input. A fully "
-     "connected "
-     "layer over n vectors has n heads, head h one-hot on key h: side by side they are all inputs, "
-     "and W_O is the layer's matrix. A 3 x 3 convolution has nine heads, one for each offset; "
-     "beyond "
-     "the edge a row is empty, and an empty row is 0. (The article's A = I would be a layer for "
-     "each "
-     "vector alone. A softmax reaches one-hot weights only in the limit; scores of minus infinity "
-     "make them exact.)",
+     "connected layer over n vectors has n heads, head h one-hot on key h: side by side they are "
+     "all inputs, and W_O is the layer's matrix. A 3 x 3 convolution has nine heads, one for each "
+     "offset; beyond the edge a row is empty, and an empty row is 0. (The article's A = I would "
+     "be a layer for each vector alone. A softmax reaches one-hot weights only in the limit; "
+     "scores of minus infinity make them exact.)",
      NULL, tour_layers},
     {"embedding", "S1", "An embedding is a matrix product",
      "A one-hot row times a matrix selects a row of it. Looking the row up does the same without "
@@ -96,8 +88,8 @@ const tour_section tour_sections[] = {
     {"six-steps", "S2", "Self-attention in six steps, with two words",
      "1: queries, keys and values of width 64 from embeddings of width 512. 2: the score of each "
      "word for each word. 3: divided by 8, the root of 64. 4: softmax. 5: values times weights. "
-     "6: their sum. (A word does not always score itself highest: that needs queries that are much "
-     "like keys.)",
+     "6: their sum. (A word does not always score itself highest: that needs queries that are "
+     "much like keys.)",
      NULL, tour_six_steps},
     {"eight-heads", "S2", "Eight heads",
      "Each head has matrices of its own and gives a z of width 64. Side by side they have width "
@@ -105,13 +97,13 @@ const tour_section tour_sections[] = {
      NULL, tour_eight_heads},
     {"resolution", "S2", "A mean loses what heads keep apart",
      "One head returns one mean. If two words matter equally, it does not determine their values: "
-     "half of what they held is lost, and with eight words 7 / 8. As many heads as words keep them "
-     "apart. Measured on random values: the best guess of each value from the heads' results.",
+     "half of what they held is lost, and with eight words 7 / 8. As many heads as words keep "
+     "them apart. Measured on random values: the best guess of each value from the heads' results.",
      NULL, tour_resolution},
     {"it", "S2", "What \"it\" looks at",
      "\"The animal didn't cross the street because it was too tired.\" In a published BERT "
-     "(all-MiniLM-L6-v2), head 1 of layer 3 looks from \"it\" to \"animal\" with weight 0.64. With "
-     "\"wide\" in place of \"tired\" that falls to 0.27, and \"street\" gets 0.13.",
+     "(all-MiniLM-L6-v2), head 1 of layer 3 looks from \"it\" to \"animal\" with weight 0.64. "
+     "With \"wide\" in place of \"tired\" that falls to 0.27, and \"street\" gets 0.13.",
      "fovea look all-MiniLM-L6-v2 \"The animal didn't cross the street because it was too tired\" "
      "--from it --to animal --top 5",
      NULL},
@@ -123,21 +115,19 @@ const tour_section tour_sections[] = {
     /* ---- S3 ---- */
     {"lengths", "S3", "One vector for a whole sentence",
      "A translator without attention passes the source through one vector. A copy task shows what "
-     "that holds: of up to thirty letters, 128 numbers keep nine nearly always, mostly twelve, and "
-     "never more than eighteen; with attention all but one of 1,500 sources are copied. The "
+     "that holds: of up to thirty letters, 128 numbers keep nine nearly always, mostly twelve, "
+     "and never more than eighteen; with attention all but one of 1,500 sources are copied. The "
      "lecture asks about 1,000 steps: see docs/tour/S3.md.",
      "fovea train recipes/copy.toml -o runs/fixed --model.decoder fixed", NULL},
     {"bread", "S3", "\"We are eating bread\"",
      "The lecture translates it into Spanish; our sentence pairs are English and French.",
      TRAIN_FRENCH "fovea tour bread --models models", tour_bread},
     {"area", "S3", "The European Economic Area",
-     "The alignment of the best known figure of this subject. \"European Economic Area\" is \"zone "
-     "économique européenne\": the three words are in opposite orders, and in the paper's figure "
-     "the "
-     "map leaves its diagonal there. A small model that has never seen these words together may "
-     "not "
-     "show that. It gives the map for that translation, and one of its own. (The survey has "
-     "another French sentence; this one is in the figure of the paper.)",
+     "The alignment of the best known figure of this subject. \"European Economic Area\" is "
+     "\"zone économique européenne\": the three words are in opposite orders, and in the paper's "
+     "figure the map leaves its diagonal there. A small model that has never seen these words "
+     "together may not show that. It gives the map for that translation, and one of its own. (The "
+     "survey has another French sentence; this one is in the figure of the paper.)",
      TRAIN_FRENCH "fovea tour area --models models", tour_area},
     {"permute", "S3", "Self-attention works on sets",
      "Permuted inputs give permuted outputs: f(s(x)) = s(f(x)). A mean over the outputs does not "
@@ -150,9 +140,8 @@ const tour_section tour_sections[] = {
      NULL, tour_positions},
     {"masks", "S3", "Masks",
      "A causal mask hides later words: scores of minus infinity become weights of 0. Then all "
-     "steps "
-     "of a training sentence can be computed at once, and still each one only knows the words "
-     "before it. A padding mask hides what only fills up a batch.",
+     "steps of a training sentence can be computed at once, and still each one only knows the "
+     "words before it. A padding mask hides what only fills up a batch.",
      NULL, tour_masks},
     {"mixing", "S3", "What mixes positions",
      "Of the parts of a Transformer block only attention moves anything from one position to "
@@ -160,41 +149,36 @@ const tour_section tour_sections[] = {
      NULL, tour_mixing},
     {"norm", "S3", "Layer norm",
      "Each vector by itself: minus its mean, divided by its standard deviation. The lecture's "
-     "sigma "
-     "is the root of a sum; without the 1 / D the result has length 1 whatever the width, in place "
-     "of "
-     "the root of D.",
+     "sigma is the root of a sum; without the 1 / D the result has length 1 whatever the width, "
+     "in place of the root of D.",
      NULL, tour_norm},
     {"gradients", "S3", "How far gradients reach",
      "Three ways of processing a sequence, before any training: the size of the gradient of the "
      "last output at each input. It shrinks with distance in recurrent networks, ends where "
-     "stacked convolutions end, and does not fall in attention. (The lecture marks "
-     "attention's long reach with a minus; it is a plus.)",
+     "stacked convolutions end, and does not fall in attention. (The lecture marks attention's "
+     "long reach with a minus; it is a plus.)",
      NULL, tour_gradients},
     {"scaling", "S3", "The scaling table",
      "Parameters as the lecture prints them, and counted. The Transformer has 6 + 6 blocks and 8 "
      "heads; GPT-2's heads, which the lecture leaves open, are 12, 16, 20 and 25, and its "
-     "published "
-     "counts were too low.",
+     "published counts were too low.",
      "fovea inspect --arch all", tour_scaling},
     {"unicorns", "S3", "A prompt and its continuation",
      "A decoder continues a text token by token. The lecture shows what GPT-2's largest model "
-     "makes "
-     "of two sentences about unicorns. Any GPT-2 folder runs here; a small one of our own, "
+     "makes of two sentences about unicorns. Any GPT-2 folder runs here; a small one of our own, "
      "trained on tiny-shakespeare, continues in that style.",
      "fovea train recipes/gpt2-shakespeare.toml", NULL},
 
     /* ---- S4 ---- */
     {"apple", "S4", "\"She is eating a green apple\" into Chinese",
      "Chinese has no blanks between words, so the decoder writes characters.",
-     "fovea train recipes/tatoeba-en-zh.toml -o models/tatoeba-en-zh && "
-     "fovea tour apple --models models",
+     "fovea train recipes/tatoeba-en-zh.toml -o models/tatoeba-en-zh && fovea tour apple --models "
+     "models",
      tour_apple},
     {"scores", "S4", "The table of scores",
      "One query and four keys, under the six scores of the survey. (It divides the last by the "
-     "root "
-     "of the state's width, and elsewhere of the input's length; it is the key's width. Bahdanau's "
-     "s is the state before the step, the others' the current one.)",
+     "root of the state's width, and elsewhere of the input's length; it is the key's width. "
+     "Bahdanau's s is the state before the step, the others' the current one.)",
      NULL, tour_scores},
     {"windows", "S4", "Global and local attention",
      "Global attention sees all keys. Local-m sees a window around the query's own position, "
@@ -205,19 +189,17 @@ const tour_section tour_sections[] = {
      tour_windows},
     {"memory", "S4", "The addresses of a Neural Turing Machine",
      "By content (cosine with a strength), mixed with the address of the step before, shifted, "
-     "sharpened. After each stage the weights are a distribution. (Addresses are computed from the "
-     "memory as it is before this step's write.)",
+     "sharpened. After each stage the weights are a distribution. (Addresses are computed from "
+     "the memory as it is before this step's write.)",
      "fovea train recipes/ntm-copy.toml -o runs/ntm-copy", tour_memory},
     {"pointer", "S4", "Pointer networks",
      "The weights over the inputs are the answer: there are as many outputs to choose from as "
-     "there "
-     "are inputs. The choice of step i is a softmax over inputs j; an answer of unknown length "
-     "needs an end symbol.",
+     "there are inputs. The choice of step i is a softmax over inputs j; an answer of unknown "
+     "length needs an end symbol.",
      "fovea train recipes/sort.toml -o sort", NULL},
     {"gamma", "S4", "Self-attention in a picture starts from nothing",
      "SAGAN adds gamma times the attention to its input. gamma is 0 at first: the network begins "
-     "as "
-     "its plain convolutional self, to the bit, and learns how much to look around.",
+     "as its plain convolutional self, to the bit, and learns how much to look around.",
      "fovea train recipes/sagan-mnist.toml", tour_gamma},
     {0},
 };
