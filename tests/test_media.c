@@ -4,9 +4,12 @@
  */
 #include "base/ctx.h"
 #include "data/media.h"
+#include "fovea/image.h"
+#include "fovea/ops.h"
 #include "support/failing.h"
 #include "support/files.h"
 #include "support/opcase.h"
+#include "support/tensors.h"
 
 static fv_ctx *context(void) { return op_context(FV_SIMD_AUTO, 1, FV_DEVICE_CPU); }
 
@@ -194,6 +197,38 @@ static void an_example_is_a_function_of_its_arguments(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* A random part of the picture, resized to the size of the whole. */
+static void a_crop_fills_the_picture(void)
+{
+    enum { WIDE = 28, SIZE = WIDE * WIDE };
+    float whole[SIZE], expected[SIZE];
+    const int64_t shape[3] = {1, WIDE, WIDE};
+    fv_ctx *ctx = context();
+    fv_media_config cfg = {.name = "shapes", .augment = {.crop = {20, 24}}};
+    const fv_media_draw draw = {.seed = 5, .step = 9, .row = 2};
+    fv_media_example e;
+    fv_media *set = open_set(ctx, &cfg);
+    CHECK_OK(ctx, fv_media_get(set, FV_MEDIA_TRAIN, 7, NULL, &e));
+    memcpy(whole, e.values, sizeof whole);
+    fv_ctx_set_seed(ctx, draw.seed);
+    fv_ctx_set_step(ctx, draw.step, 0);
+    fv_tensor *x = fv_from_host(ctx, FV_F32, 3, shape, whole);
+    x = fv_picture_augment(ctx, x, &cfg.augment, draw.row);
+    CHECK(x->shape[1] == 20 && x->shape[2] == 24);
+    x = fv_resize_bilinear(ctx, fv_unsqueeze(ctx, x, 0), WIDE, WIDE, false);
+    CHECK_OK(ctx, fv_tensor_read(ctx, x, expected, sizeof expected));
+    CHECK_OK(ctx, fv_media_get(set, FV_MEDIA_TRAIN, 7, &draw, &e));
+    CHECK(memcmp(expected, e.values, sizeof expected) == 0);
+    CHECK(memcmp(whole, e.values, sizeof whole) != 0);
+    fv_media_close(&set);
+    cfg.augment.crop[1] = WIDE + 1;
+    set = open_set(ctx, &cfg);
+    CHECK_EQ(fv_media_get(set, FV_MEDIA_TRAIN, 7, &draw, &e), FV_ERR_SHAPE);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "crop of 20 x 29 from 28 x 28");
+    fv_media_close(&set);
+    fv_ctx_destroy(&ctx);
+}
+
 /* ---- lists of pictures ------------------------------------------------------------------------
  */
 
@@ -327,6 +362,7 @@ TEST_MAIN(argc, argv)
     RUN(bad_digits_are_named);
     RUN(shapes_of_two_parts_differ);
     RUN(an_example_is_a_function_of_its_arguments);
+    RUN(a_crop_fills_the_picture);
     RUN(pictures_are_split_by_name);
     RUN(memory_may_run_out);
     return TEST_END();

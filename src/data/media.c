@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "fovea/audio.h"
+#include "fovea/image.h"
+#include "fovea/ops.h"
 #include "fovea/tensor.h"
 #include "io/sha256.h"
 
@@ -151,6 +153,8 @@ fv_status fv_media_augment(fv_ctx *ctx, const fv_augment *how, const fv_media_dr
     fv_scope_begin(ctx);
     fv_tensor *x = fv_from_host(ctx, FV_F32, 3, shape, values);
     x = fv_picture_augment(ctx, x, how, draw->row);
+    if (how->crop[0] > 0 || how->crop[1] > 0)
+        x = fv_resize_bilinear(ctx, fv_unsqueeze(ctx, x, 0), shape[1], shape[2], false);
     const size_t bytes = (size_t)(shape[0] * shape[1] * shape[2]) * sizeof *values;
     const fv_status status = fv_tensor_read(ctx, x, values, bytes);
     fv_scope_end(ctx);

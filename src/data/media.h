@@ -127,8 +127,8 @@ fv_media_part fv_media_part_of_name(const char *name);
 fv_status fv_media_hide_bands(fv_ctx *ctx, const fv_media_draw *draw, int64_t frames, int64_t width,
                               float *values);
 /* Changes a picture [channels][height][width] in place as fv_picture_augment does with the draw's
- * seed, step and row, which the context need not have. draw NULL: leaves it. Fails: ARGUMENT,
- * MEMORY. */
+ * seed, step and row, which the context need not have; a crop is resized to the picture's size.
+ * draw NULL: leaves it. Fails: ARGUMENT, SHAPE (a crop larger than the picture), MEMORY. */
 fv_status fv_media_augment(fv_ctx *ctx, const fv_augment *how, const fv_media_draw *draw,
                            const int64_t shape[3], float *values);
 /* The first eight bytes of SHA-256(name) as a big-endian number, by which names get their part. */

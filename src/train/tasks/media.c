@@ -28,6 +28,10 @@ static const fv_key keys[] = {
      "b: training pictures are multiplied by 1 - b to 1 + b"},
     {"data.contrast", FV_KEY_REAL, "0", 0, 0.99, NULL,
      "c: their distance to the mean is multiplied by 1 - c to 1 + c"},
+    {"data.colour", FV_KEY_REAL, "0", 0, 0.99, NULL,
+     "j: each of their channels is multiplied by its own 1 - j to 1 + j"},
+    {"data.crop", FV_KEY_INT, "0", 0, 1024, NULL,
+     "of training pictures a random square of so many pixels is kept and enlarged; 0: all"},
     {"eval.part", FV_KEY_CHOICE, "valid", 0, 0, "valid|test",
      "part of a media set that metrics are computed on"},
 };
@@ -126,6 +130,7 @@ static void free_rows(fv_media_rows *r)
 
 static fv_media_config config_of(const fv_recipe *recipe)
 {
+    const int64_t crop = fv_recipe_int(recipe, "data.crop");
     return (fv_media_config){.name = fv_recipe_text(recipe, "data.media"),
                              .folder = fv_recipe_text(recipe, "data.folder"),
                              .list = fv_recipe_text(recipe, "data.list"),
@@ -138,7 +143,9 @@ static fv_media_config config_of(const fv_recipe *recipe)
                              .augment = {.shift = fv_recipe_int(recipe, "data.shift"),
                                          .flip = fv_recipe_bool(recipe, "data.flip"),
                                          .brightness = fv_recipe_real(recipe, "data.brightness"),
-                                         .contrast = fv_recipe_real(recipe, "data.contrast")}};
+                                         .contrast = fv_recipe_real(recipe, "data.contrast"),
+                                         .colour = fv_recipe_real(recipe, "data.colour"),
+                                         .crop = {crop, crop}}};
 }
 
 /* The order of training: all examples count the same. */
