@@ -312,6 +312,32 @@ static void emoji_are_split_by_name(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* A shift lets white in, as around every emoji: the right edge of the blue plane stays 1. */
+static void shifted_emoji_lie_on_white(void)
+{
+    enum { WIDE = 36, PLANE = WIDE * WIDE };
+    fv_ctx *ctx = context();
+    folder_make();
+    const char *folder = folder_sub("emoji");
+    write_emoji(folder, EMOJI, "");
+    fv_media *set = open_set(
+        ctx, &(fv_media_config){.name = "openmoji", .folder = folder, .augment = {.shift = 4}});
+    fv_media_draw draw = {.seed = 5, .step = 1};
+    int moved = 0;
+    for (; draw.row < 20; draw.row++) {
+        fv_media_example e;
+        CHECK_OK(ctx, fv_media_get(set, FV_MEDIA_TRAIN, 0, &draw, &e));
+        const float *blue = e.values + 2 * PLANE;
+        for (int y = 0; y < WIDE; y++)
+            CHECK_NEAR(blue[y * WIDE + WIDE - 1], 1, 1e-5);
+        moved += blue[WIDE / 2 * WIDE + WIDE / 2 - 1] > 0.5f;
+    }
+    CHECK(moved > 0);
+    fv_media_close(&set);
+    folder_remove();
+    fv_ctx_destroy(&ctx);
+}
+
 /* The variant "groups": classes in the order of the file, beside the names. */
 static void emoji_have_groups(void)
 {
@@ -470,6 +496,7 @@ TEST_MAIN(argc, argv)
     RUN(strings_take_their_digits_from_their_part);
     RUN(drawn_strings_need_no_files);
     RUN(emoji_are_split_by_name);
+    RUN(shifted_emoji_lie_on_white);
     RUN(emoji_have_groups);
     RUN(damaged_emoji_are_named);
     RUN(wrong_sizes_of_scenes_are_named);

@@ -284,6 +284,29 @@ static void augmentation_reaches_its_whole_range(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* What a shift lets in has the fill's value, before the other changes. */
+static void a_shift_lets_the_fill_in(void)
+{
+    enum { SIDE = 3 };
+    fv_ctx *ctx = context();
+    fv_tensor *x = fv_full(ctx, FV_F32, 3, (int64_t[]){1, SIDE, SIDE}, 5);
+    int came_in[SIDE][SIDE] = {{0}};
+    for (uint64_t row = 0; row < 100; row++) {
+        float v[SIDE][SIDE];
+        const fv_augment how = {.shift = 1, .fill = -2, .brightness = 0.5};
+        CHECK_OK(ctx, fv_tensor_read(ctx, fv_picture_augment(ctx, x, &how, row), v, sizeof v));
+        const float middle = v[1][1] / 5;
+        for (int i = 0; i < SIDE * SIDE; i++) {
+            const float at = v[i / SIDE][i % SIDE] / middle;
+            CHECK(fabsf(at - 5) < 1e-4f || fabsf(at + 2) < 1e-4f);
+            came_in[i / SIDE][i % SIDE] += at < 0;
+        }
+    }
+    CHECK_EQ(came_in[1][1], 0);
+    CHECK(came_in[0][1] > 0 && came_in[1][0] > 0 && came_in[1][2] > 0 && came_in[2][1] > 0);
+    fv_ctx_destroy(&ctx);
+}
+
 /* Crops start at every place with the same draw for all channels; colours differ by channel and
  * stay in range; both depend on the key alone. */
 static void crops_and_colours(void)
@@ -342,6 +365,7 @@ TEST_MAIN(argc, argv)
     RUN(pictures_as_floats);
     RUN(augmentation_depends_on_its_key_alone);
     RUN(augmentation_reaches_its_whole_range);
+    RUN(a_shift_lets_the_fill_in);
     RUN(crops_and_colours);
     return TEST_END();
 }

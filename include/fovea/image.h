@@ -237,12 +237,13 @@ FV_API fv_tensor *fv_picture_floats(fv_ctx *ctx, fv_tensor *pixels, int64_t heig
 /* Random changes of a picture, in this order but for the crop, which follows the shift; zeros
  * change nothing. */
 typedef struct fv_augment {
-    int64_t shift;     /* moved by up to so many pixels along each axis; zeros come in */
+    int64_t shift;     /* moved by up to so many pixels along each axis; `fill` comes in */
     bool flip;         /* mirrored left to right, one time in two */
     double brightness; /* b in [0, 1): multiplied by 1 - b to 1 + b */
     double contrast;   /* c in [0, 1): the distance to the mean multiplied by 1 - c to 1 + c */
     double colour;     /* j in [0, 1): each channel multiplied by its own 1 - j to 1 + j */
     int64_t crop[2];   /* rows and columns to keep, from a random place; 0: all */
+    double fill;       /* value of pixels that a shift lets in: the background's */
 } fv_augment;
 
 /* x real [c, h, w]. What is drawn depends on the context's seed and step and on `row`, the

@@ -1,9 +1,12 @@
 /*
  * OpenMoji: pictures of emoji with their names ("grinning face with big eyes") as texts; the
  * variant "groups" has their groups ("animals-nature") as classes, too. The folder has, as they are
- * or compressed with xz, color72-images-idx4-ubyte   bytes [pictures, 72, 72, 4]: red, green, blue,
- * opacity openmoji.tsv                a header line; columns `index` (of the picture), `hexcode`,
+ * or compressed with xz:
+ *
+ *     color72-images-idx4-ubyte   bytes [pictures, 72, 72, 4]: red, green, blue, opacity
+ *     openmoji.tsv                a header line; columns `index` (of the picture), `hexcode`,
  *                                 `annotation` (the name), `skintone` and, for groups, `group`
+ *
  * Pictures lie on white and are halved (size 36) unless the size says 72. Variants of a skin tone
  * are left out. The part of an emoji depends on its name alone: let h be the first eight bytes of
  * SHA-256(name) as a big-endian number. Then h mod 20 is 0 for `valid`, 1 or 2 for `test`, and more
@@ -224,6 +227,7 @@ static fv_status open_set(fv_ctx *ctx, const fv_media_config *cfg, fv_media_fact
                      .augment = cfg->augment,
                      .shape = {CHANNELS, side, side},
                      .variant = fv_media_variant(cfg, fv_media_kind_find(cfg->name)->variants)};
+    s->augment.fill = 1; /* the white around a picture */
     s->value_bytes = (size_t)(CHANNELS * side * side) * sizeof *s->values;
     s->values = fv_mem_alloc(&ctx->mem, s->value_bytes);
     FV_RETURN_IF(!s->values, ctx, FV_ERR_MEMORY, "no memory for a picture");

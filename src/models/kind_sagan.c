@@ -1,9 +1,11 @@
 /*
  * A self-attention GAN (SAGAN, Zhang 2019): a generator that makes pictures of noise and a class,
  * and a discriminator that scores them. Its loss follows from the fields of the batch: with
- * "pixels" the discriminator's hinge loss, without them the generator's, L_D = sum max(0, 1 - D(x,
- * y)) + max(0, 1 + D(G(z, y), y)),     L_G = - sum D(G(z, y), y). Samples are drawn with a moving
- * average of the generator's weights.
+ * "pixels" the discriminator's hinge loss, without them the generator's,
+ *
+ *     L_D = sum max(0, 1 - D(x, y)) + max(0, 1 + D(G(z, y), y)),     L_G = - sum D(G(z, y), y).
+ *
+ * Samples are drawn with a moving average of the generator's weights.
  */
 #include <math.h>
 #include <stdio.h>

@@ -12,9 +12,12 @@
  *            o_0 = sum_i softmax(e)_i v_i
  *            e'_i = v_i . W_1 relu(U_1 [q ; o_0])       with vqa.hops = 2
  *            o_1 = sum_i softmax(e')_i v_i
- *     maps   e^g_i = w_g . relu(A v_i + B q)            two maps, g = 0, 1 (Kazemi and Elqursh
- * 2017) o_g = sum_i softmax(e^g)_i v_i pool   o = [v_1 ; .. ; v_c]                       no
- * attention self   x_0 = Q q, x_i = C v_i + B q; Transformer blocks over x_0 .. x_c; o = norm(x_0)
+ *     maps   e^g_i = w_g . relu(A v_i + B q)            two maps, g = 0, 1
+ *            o_g = sum_i softmax(e^g)_i v_i             (Kazemi and Elqursh 2017)
+ *
+ *     pool   o = [v_1 ; .. ; v_c]                       no attention
+ *
+ *     self   x_0 = Q q, x_i = C v_i + B q; Transformer blocks over x_0 .. x_c; o = norm(x_0)
  *
  * Logits are C_2 relu(C_1 [q ; o ..]).
  */

@@ -51,14 +51,14 @@ static double draw(const fv_ctx *ctx, uint64_t row, uint64_t index)
     return (double)fv_rng_unit(word[index % 4]);
 }
 
-/* x moved along one axis: element i becomes element i + by, zeros come in. */
-static fv_tensor *move(fv_ctx *ctx, fv_tensor *x, int axis, int64_t by)
+/* x moved along one axis: element i becomes element i + by, and `fill` comes in. */
+static fv_tensor *move(fv_ctx *ctx, fv_tensor *x, int axis, int64_t by, double fill)
 {
     if (by == 0 || ctx->error != FV_OK) return x;
     const int64_t n = x->shape[axis], size = by < 0 ? -by : by;
     int64_t before[FV_MAX_RANK] = {0}, after[FV_MAX_RANK] = {0};
     (by > 0 ? before : after)[axis] = size;
-    fv_tensor *padded = fv_pad(ctx, x, before, after, 0);
+    fv_tensor *padded = fv_pad(ctx, x, before, after, fill);
     return by > 0 ? fv_slice(ctx, padded, axis, 0, n, 1)
                   : fv_slice(ctx, padded, axis, size, size + n, 1);
 }
@@ -135,8 +135,8 @@ fv_tensor *fv_picture_augment(fv_ctx *ctx, fv_tensor *x, const fv_augment *how, 
     if (x->rank != 3) return refuse(ctx, "picture_augment", x, "[channels, height, width]");
     if (check(ctx, x, how) != FV_OK) return ctx->invalid;
     const double b = how->brightness, c = how->contrast;
-    x = move(ctx, x, 1, offset_of(draw(ctx, row, DRAW_DOWN), how->shift));
-    x = move(ctx, x, 2, offset_of(draw(ctx, row, DRAW_RIGHT), how->shift));
+    x = move(ctx, x, 1, offset_of(draw(ctx, row, DRAW_DOWN), how->shift), how->fill);
+    x = move(ctx, x, 2, offset_of(draw(ctx, row, DRAW_RIGHT), how->shift), how->fill);
     x = crop(ctx, x, 1, how->crop[0], draw(ctx, row, DRAW_CROP_DOWN));
     x = crop(ctx, x, 2, how->crop[1], draw(ctx, row, DRAW_CROP_RIGHT));
     if (how->flip && draw(ctx, row, DRAW_FLIP) < 0.5) x = mirror(ctx, x);
