@@ -18,6 +18,15 @@ void fv_step_parts_free(fv_ctx *ctx, fv_step_parts *parts)
     *parts = (fv_step_parts){.first = NULL};
 }
 
+int64_t fv_step_plan_rows(fv_step_parts *parts, int64_t rows, fv_step_plan *plan)
+{
+    for (int64_t i = 0; i <= parts->count; i++)
+        parts->first[i] = i * rows;
+    plan->parts = parts->count;
+    plan->first_row = parts->first;
+    return parts->first[parts->count];
+}
+
 fv_train_config fv_step_settings(const fv_recipe *recipe, const char *folder,
                                  fv_train_observer observe, void *user)
 {

@@ -10,6 +10,7 @@
 #define FV_TRAIN_STEP_H
 
 #include "fovea/batch.h"
+#include "fovea/task.h"
 #include "fovea/train.h"
 
 /* The examples of part i of a step are first[i] to first[i + 1] - 1. */
@@ -21,6 +22,9 @@ typedef struct fv_step_parts {
 fv_status fv_step_parts_create(fv_ctx *ctx, const fv_recipe *recipe, fv_step_parts *out);
 /* Accepts zeroed parts. */
 void fv_step_parts_free(fv_ctx *ctx, fv_step_parts *parts);
+
+/* Plans a step whose parts have `rows` examples each; returns the examples of all parts. */
+int64_t fv_step_plan_rows(fv_step_parts *parts, int64_t rows, fv_step_plan *plan);
 
 /* The settings of [train], for a run in `folder`. */
 fv_train_config fv_step_settings(const fv_recipe *recipe, const char *folder,

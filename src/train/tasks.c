@@ -24,6 +24,15 @@ const fv_task_kind *fv_task_kind_find(const fv_ctx *ctx, const char *name)
     return NULL;
 }
 
+fv_status fv_task_opened(fv_status status, void (*close)(void *self), void *task, void **self)
+{
+    if (status == FV_OK)
+        *self = task;
+    else
+        close(task);
+    return status;
+}
+
 fv_status fv_register_task(fv_ctx *ctx, const fv_task_kind *kind)
 {
     fv_task_kind full;

@@ -165,12 +165,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
     FV_RETURN_IF(!t, cfg->ctx, FV_ERR_MEMORY, "no memory for a training run");
     t->ctx = cfg->ctx;
     t->recipe = cfg->recipe;
-    const fv_status status = read_settings(t, spec);
-    if (status == FV_OK)
-        *self = t;
-    else
-        close_task(t);
-    return status;
+    return fv_task_opened(read_settings(t, spec), close_task, t, self);
 }
 
 static const char *report(void *self)
@@ -229,17 +224,13 @@ static fv_batch batch_of(const bits_task *t, int64_t first, int64_t count)
 static fv_status begin(void *self, fv_model *model, uint64_t step, int phase, fv_step_plan *plan)
 {
     bits_task *t = self;
-    const int64_t high = longest_at(t, step), all = t->batch * t->parts.count;
+    const int64_t high = longest_at(t, step), all = fv_step_plan_rows(&t->parts, t->batch, plan);
     (void)model;
     (void)phase;
     clear_examples(t);
     for (int64_t i = 0; i < all; i++)
         FV_TRY(
             add_example(t, FV_BITS_TRAIN, step * (uint64_t)all + (uint64_t)i, t->shortest, high));
-    for (int64_t part = 0; part <= t->parts.count; part++)
-        t->parts.first[part] = part * t->batch;
-    plan->parts = t->parts.count;
-    plan->first_row = t->parts.first;
     plan->tokens = (double)all;
     return FV_OK;
 }

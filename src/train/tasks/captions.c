@@ -173,12 +173,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
     FV_RETURN_IF(!run, cfg->ctx, FV_ERR_MEMORY, "no memory for a training run");
     run->folder = cfg->folder;
     spec->ability = FV_CAN_DESCRIBE;
-    const fv_status status = find_data(run, cfg, spec);
-    if (status == FV_OK)
-        *self = run;
-    else
-        close_task(run);
-    return status;
+    return fv_task_opened(find_data(run, cfg, spec), close_task, run, self);
 }
 
 const fv_task_kind fv_task_captions = {

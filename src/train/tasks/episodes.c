@@ -177,12 +177,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
     t->ctx = cfg->ctx;
     t->recipe = cfg->recipe;
     read_settings(t);
-    const fv_status status = open_parts(t, spec);
-    if (status == FV_OK)
-        *self = t;
-    else
-        close_task(t);
-    return status;
+    return fv_task_opened(open_parts(t, spec), close_task, t, self);
 }
 
 static const char *report(void *self)
@@ -236,17 +231,13 @@ static fv_batch batch_of(const episodes_task *t, int64_t first, int64_t count)
 static fv_status begin(void *self, fv_model *model, uint64_t step, int phase, fv_step_plan *plan)
 {
     episodes_task *t = self;
-    const int64_t all = t->batch * t->parts.count;
+    const int64_t all = fv_step_plan_rows(&t->parts, t->batch, plan);
     const fv_shots_rule rule = rule_at(t, step);
     (void)model;
     (void)phase;
     clear_list(t);
     for (int64_t i = 0; i < all; i++)
         FV_TRY(add_episode(t, &rule, step * (uint64_t)all + (uint64_t)i));
-    for (int64_t part = 0; part <= t->parts.count; part++)
-        t->parts.first[part] = part * t->batch;
-    plan->parts = t->parts.count;
-    plan->first_row = t->parts.first;
     plan->tokens = (double)(all * t->rule.queries);
     return FV_OK;
 }

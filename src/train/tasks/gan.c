@@ -57,13 +57,8 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
     fv_gan_task *t = fv_mem_zalloc(&cfg->ctx->mem, sizeof *t);
     FV_RETURN_IF(!t, cfg->ctx, FV_ERR_MEMORY, "no memory for a training run");
     t->media.ctx = cfg->ctx;
-    const fv_status status = open_set(t, cfg, spec);
     spec->ability = FV_CAN_DRAW;
-    if (status == FV_OK)
-        *self = t;
-    else
-        close_task(t);
-    return status;
+    return fv_task_opened(open_set(t, cfg, spec), close_task, t, self);
 }
 
 /* ---- phases --------------------------------------------------------------------------------- */
@@ -120,12 +115,8 @@ static fv_status begin(void *self, fv_model *model, uint64_t step, int phase, fv
     fv_gan_task *t = self;
     fv_media_task *media = &t->media;
     if (phase == DISCRIMINATOR) return fv_media_task_begin(self, model, step, phase, plan);
-    for (int64_t part = 0; part < media->parts.count; part++)
-        media->parts.first[part + 1] = (part + 1) * media->batch;
-    const int64_t rows = media->parts.first[media->parts.count];
+    const int64_t rows = fv_step_plan_rows(&media->parts, media->batch, plan);
     if (media->facts->label_count > 0) FV_TRY(draw_labels(t, step, rows));
-    plan->parts = media->parts.count;
-    plan->first_row = media->parts.first;
     plan->tokens = (double)rows;
     plan->epoch = epoch_of(media);
     return FV_OK;

@@ -16,24 +16,23 @@ static void close_task(void *self)
     fv_mem_free(&ctx->mem, t, sizeof *t);
 }
 
+static fv_status open_classes(fv_media_task *t, const fv_task_config *cfg, fv_data_spec *spec)
+{
+    const char *name = fv_recipe_text(cfg->recipe, "data.media");
+    FV_TRY(fv_media_task_open(t, cfg, spec));
+    FV_RETURN_IF(spec->label_count < 2, cfg->ctx, FV_ERR_ARGUMENT,
+                 "data.media: %s has no classes to predict", name);
+    FV_RETURN_IF(t->facts->has_questions, cfg->ctx, FV_ERR_ARGUMENT,
+                 "data.media: %s has questions: expected train.task questions", name);
+    spec->ability = FV_CAN_CLASSIFY;
+    return FV_OK;
+}
+
 static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void **self)
 {
     fv_media_task *t = fv_mem_zalloc(&cfg->ctx->mem, sizeof *t);
     FV_RETURN_IF(!t, cfg->ctx, FV_ERR_MEMORY, "no memory for a training run");
-    fv_status status = fv_media_task_open(t, cfg, spec);
-    if (status == FV_OK && spec->label_count < 2)
-        status = fv_fail(cfg->ctx, FV_ERR_ARGUMENT, "data.media: %s has no classes to predict",
-                         fv_recipe_text(cfg->recipe, "data.media"));
-    if (status == FV_OK && t->facts->has_questions)
-        status = fv_fail(cfg->ctx, FV_ERR_ARGUMENT,
-                         "data.media: %s has questions: expected train.task questions",
-                         fv_recipe_text(cfg->recipe, "data.media"));
-    spec->ability = FV_CAN_CLASSIFY;
-    if (status == FV_OK)
-        *self = t;
-    else
-        close_task(t);
-    return status;
+    return fv_task_opened(open_classes(t, cfg, spec), close_task, t, self);
 }
 
 /* ---- metrics -------------------------------------------------------------------------------- */

@@ -100,8 +100,6 @@ static fv_status open_parts(play_task *t, fv_data_spec *spec)
     FV_TRY(fv_replay_create(t->ctx, fv_recipe_int(recipe, "play.memory"), facts.limit, &t->replay));
     FV_TRY(fv_play_rows_create(t->ctx, t->batch, &facts, &t->rule, &t->rows));
     FV_TRY(fv_step_parts_create(t->ctx, recipe, &t->parts));
-    for (int64_t i = 0; i <= t->parts.count; i++)
-        t->parts.first[i] = i * t->batch;
     return describe(t, spec);
 }
 
@@ -119,12 +117,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
                               .n_step = fv_recipe_int(recipe, "play.n_step"),
                               .double_q = fv_recipe_bool(recipe, "play.double")},
                      .replay = {.ctx = cfg->ctx}};
-    const fv_status status = open_parts(t, spec);
-    if (status == FV_OK)
-        *self = t;
-    else
-        close_task(t);
-    return status;
+    return fv_task_opened(open_parts(t, spec), close_task, t, self);
 }
 
 /* ---- the copy of the model ------------------------------------------------------------------ */
@@ -192,7 +185,7 @@ static fv_status begin(void *self, fv_model *model, uint64_t step, int phase, fv
     play_task *t = self;
     const int64_t every = fv_recipe_int(t->recipe, "play.every"),
                   episodes = fv_recipe_int(t->recipe, "play.episodes"),
-                  examples = t->parts.first[t->parts.count];
+                  examples = fv_step_plan_rows(&t->parts, t->batch, plan);
     (void)model;
     (void)phase;
     t->fresh = 0;
@@ -211,8 +204,6 @@ static fv_status begin(void *self, fv_model *model, uint64_t step, int phase, fv
         const fv_played played = pick(t, step, i);
         moves += fv_q_target_count(played.length, played.ended);
     }
-    plan->parts = t->parts.count;
-    plan->first_row = t->parts.first;
     plan->tokens = moves > 0 ? (double)moves : 1;
     return FV_OK;
 }

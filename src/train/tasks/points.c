@@ -155,22 +155,23 @@ static fv_status read_recipe(points_task *t)
     return draw_sets(t, &t->held_out, FV_POINTS_VALID, 0, 1);
 }
 
+static fv_status open_parts(points_task *t, fv_data_spec *spec)
+{
+    FV_TRY(read_recipe(t));
+    spec->ability = FV_CAN_POINT;
+    const bool fits = fv_data_spec_set(spec, "problem", t->train.problem) &&
+                      fv_data_spec_set(spec, "point", fv_problem_width(t->train.problem));
+    FV_RETURN_IF(!fits, t->ctx, FV_ERR_LIMIT, "a model has no room for more numbers");
+    return FV_OK;
+}
+
 static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void **self)
 {
     points_task *t = fv_mem_zalloc(&cfg->ctx->mem, sizeof *t);
     FV_RETURN_IF(!t, cfg->ctx, FV_ERR_MEMORY, "no memory for a training run");
     t->ctx = cfg->ctx;
     t->recipe = cfg->recipe;
-    const fv_status status = read_recipe(t);
-    if (status != FV_OK) {
-        close_task(t);
-        return status;
-    }
-    spec->ability = FV_CAN_POINT;
-    fv_data_spec_set(spec, "problem", t->train.problem);
-    fv_data_spec_set(spec, "point", fv_problem_width(t->train.problem));
-    *self = t;
-    return FV_OK;
+    return fv_task_opened(open_parts(t, spec), close_task, t, self);
 }
 
 static const char *report(void *self)
@@ -189,17 +190,13 @@ static const char *report(void *self)
 static fv_status begin(void *self, fv_model *model, uint64_t step, int phase, fv_step_plan *plan)
 {
     points_task *t = self;
-    const int64_t rows = t->batch * t->parts.count;
+    const int64_t rows = fv_step_plan_rows(&t->parts, t->batch, plan);
     double choices = 0;
     (void)model;
     (void)phase;
     FV_TRY(draw_sets(t, &t->train, FV_POINTS_TRAIN, step * (uint64_t)rows, rows));
-    for (int64_t part = 0; part < t->parts.count; part++)
-        t->parts.first[part + 1] = (part + 1) * t->batch;
     for (int64_t i = 0; i < rows; i++)
         choices += (double)t->sets.count[i];
-    plan->parts = t->parts.count;
-    plan->first_row = t->parts.first;
     plan->tokens = choices;
     return FV_OK;
 }

@@ -242,12 +242,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
     run->media.ctx = cfg->ctx;
     run->folder = cfg->folder;
     spec->ability = FV_CAN_ANSWER;
-    const fv_status status = find_data(run, cfg, spec);
-    if (status == FV_OK)
-        *self = run;
-    else
-        close_task(run);
-    return status;
+    return fv_task_opened(find_data(run, cfg, spec), close_task, run, self);
 }
 
 const fv_task_kind fv_task_questions = {

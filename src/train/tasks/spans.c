@@ -111,12 +111,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
     t->share = fv_recipe_real(cfg->recipe, "train.span_share");
     t->mean = fv_recipe_real(cfg->recipe, "train.span_length");
     spec->ability = FV_CAN_TRANSLATE;
-    const fv_status status = find_texts(t, spec);
-    if (status == FV_OK)
-        *self = t;
-    else
-        close_task(t);
-    return status;
+    return fv_task_opened(find_texts(t, spec), close_task, t, self);
 }
 
 /* A source has at most one token more than its text, a target with BOS three more: a sentinel costs

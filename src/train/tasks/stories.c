@@ -122,12 +122,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
     FV_RETURN_IF(!t, cfg->ctx, FV_ERR_MEMORY, "no memory for a training run");
     t->ctx = cfg->ctx;
     t->recipe = cfg->recipe;
-    const fv_status status = open_in(t, spec);
-    if (status == FV_OK)
-        *self = t;
-    else
-        close_task(t);
-    return status;
+    return fv_task_opened(open_in(t, spec), close_task, t, self);
 }
 
 static fv_status prepare(void *self, fv_model *model)

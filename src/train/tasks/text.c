@@ -111,12 +111,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_text_goal goal, fv_data
     FV_RETURN_IF(!run, cfg->ctx, FV_ERR_MEMORY, "no memory for a training run");
     fv_text_task_init(run, cfg, goal);
     spec->ability = abilities[goal];
-    const fv_status status = find_texts(run, spec);
-    if (status == FV_OK)
-        *self = run;
-    else
-        close_task(run);
-    return status;
+    return fv_task_opened(find_texts(run, spec), close_task, run, self);
 }
 
 static fv_status open_language(const fv_task_config *cfg, fv_data_spec *spec, void **self)

@@ -165,12 +165,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
     run->folder = cfg->folder;
     run->made = fv_generated_set_find(fv_recipe_text(cfg->recipe, "data.made"));
     spec->ability = FV_CAN_TRANSLATE;
-    const fv_status status = find_data(run, spec);
-    if (status == FV_OK)
-        *self = run;
-    else
-        close_task(run);
-    return status;
+    return fv_task_opened(find_data(run, spec), close_task, run, self);
 }
 
 /* "200 pairs for training; left out: 1 empty, 0 too long, 2 not UTF-8; 20 pairs for validation" */

@@ -116,8 +116,6 @@ static fv_status open_parts(trials_task *t, fv_data_spec *spec)
                  "%lld trials of an update",
                  (long long)t->count, (long long)t->rule.runs, (long long)update);
     t->updates = epochs * (t->count / update);
-    for (int64_t i = 0; i <= t->parts.count; i++)
-        t->parts.first[i] = i * t->batch;
     FV_TRY(fv_trial_rows_create(t->ctx, t->count, &t->cfg, &t->kept));
     FV_TRY(fv_trial_rows_create(t->ctx, t->count, &t->cfg, &t->fresh));
     return describe(t, spec);
@@ -138,12 +136,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
                                 .regret = fv_recipe_bool(recipe, "trials.regret")},
                        .weights = {.clip = fv_recipe_real(recipe, "trials.clip"),
                                    .value = fv_recipe_real(recipe, "trials.value_weight")}};
-    const fv_status status = open_parts(t, spec);
-    if (status == FV_OK)
-        *self = t;
-    else
-        close_task(t);
-    return status;
+    return fv_task_opened(open_parts(t, spec), close_task, t, self);
 }
 
 static fv_status prepare(void *self, fv_model *model)
@@ -195,9 +188,7 @@ static fv_status begin(void *self, fv_model *model, uint64_t step, int phase, fv
     t->collected = false;
     t->weights.entropy = fv_recipe_real(t->recipe, "trials.entropy") * (left > 0 ? left : 0);
     if (step % (uint64_t)t->updates == 0) FV_TRY(collect(t, step));
-    plan->parts = t->parts.count;
-    plan->first_row = t->parts.first;
-    plan->tokens = (double)(t->parts.first[t->parts.count] * t->trials.steps);
+    plan->tokens = (double)(fv_step_plan_rows(&t->parts, t->batch, plan) * t->trials.steps);
     return FV_OK;
 }
 

@@ -97,12 +97,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
                                    .block_words = fv_recipe_int(recipe, "word2vec.block_words"),
                                    .cbow = fv_recipe_choice(recipe, "word2vec.mode") == 1};
     spec->ability = FV_CAN_RELATE;
-    const fv_status status = find_text(run, spec);
-    if (status == FV_OK)
-        *self = run;
-    else
-        close_task(run);
-    return status;
+    return fv_task_opened(find_text(run, spec), close_task, run, self);
 }
 
 /* ---- the text ------------------------------------------------------------------------------- */
