@@ -8,6 +8,7 @@
 #include "fovea/ops.h"
 #include "support/failing.h"
 #include "support/files.h"
+#include "support/media.h"
 #include "support/opcase.h"
 #include "support/tensors.h"
 
@@ -275,6 +276,7 @@ static void pictures_are_split_by_name(void)
     CHECK_OK(ctx, fv_media_get(set, FV_MEDIA_TEST, 0, NULL, &e));
     CHECK(fv_media_facts_of(set)->has_text && fv_media_facts_of(set)->label_count == 0);
     CHECK(e.label == -1 && strncmp(e.text, "a ", 2) == 0);
+    check_texts(ctx, set, 30);
     char path[512];
     for (int i = 0; i < COUNT; i++) { /* the message names the file */
         snprintf(path, sizeof path, "%.400s/p%d.png", folder, i);
@@ -283,6 +285,8 @@ static void pictures_are_split_by_name(void)
     CHECK_EQ(fv_media_get(set, FV_MEDIA_TEST, 0, NULL, &e), FV_ERR_FORMAT);
     CHECK(strstr(fv_ctx_message(ctx), "/dogs/p") != NULL);
     fv_ctx_take_error(ctx);
+    CHECK_OK(ctx, fv_media_text(set, FV_MEDIA_TEST, 0, &e)); /* reads no file */
+    CHECK(strncmp(e.text, "a ", 2) == 0);
     fv_media_close(&set);
     fails(ctx, &(fv_media_config){.name = "pictures"}, FV_ERR_ARGUMENT, "needs a list");
     cfg.size = 5000;

@@ -8,6 +8,7 @@
 #include "data/spoken.h"
 #include "support/failing.h"
 #include "support/files.h"
+#include "support/media.h"
 #include "support/test.h"
 
 enum { MELS = 40 };
@@ -63,6 +64,7 @@ static void check_split(const char *variant, uint64_t seed, const int64_t count[
     const fv_media_facts *facts = fv_media_facts_of(set);
     int64_t n = 0, per_word[FV_SPOKEN_WORDS] = {0};
     CHECK(facts->rank == 1 && facts->shape[0] == MELS && facts->has_text);
+    check_texts(ctx, set, 20);
     CHECK(strcmp(facts->field, "frames") == 0 && facts->label_count == FV_SPOKEN_WORDS);
     for (fv_media_part part = 0; part < FV_MEDIA_PARTS; part++) {
         CHECK_EQ(facts->count[part], count[part]);
@@ -192,6 +194,7 @@ static void strings_are_made_of_their_parts_recordings(void)
     const fv_media_facts *facts = fv_media_facts_of(set);
     CHECK(facts->count[0] == 50 && facts->count[1] == 40 && facts->count[2] == 30);
     CHECK(facts->label_count == 0 && facts->has_text);
+    check_texts(ctx, set, 20);
     int words[8] = {0}, last = 0;
     for (fv_media_part part = 0; part < FV_MEDIA_PARTS; part++) {
         /* The column of that frequency, from a plain recording of the same part. */
@@ -280,6 +283,7 @@ static void lists_of_recordings_are_read(void)
         bool seen[FILES] = {false};
         int64_t all = 0;
         CHECK(facts->has_text == !classes && facts->label_count == (classes ? 2 : 0));
+        if (facts->has_text) check_texts(ctx, set, FILES);
         for (fv_media_part part = 0; part < FV_MEDIA_PARTS; part++)
             for (int64_t i = 0; i < facts->count[part]; i++, all++) {
                 fv_media_example e;

@@ -7,6 +7,7 @@
 #include "data/media.h"
 #include "support/failing.h"
 #include "support/files.h"
+#include "support/media.h"
 #include "support/opcase.h"
 
 static fv_ctx *context(void) { return op_context(FV_SIMD_AUTO, 1, FV_DEVICE_CPU); }
@@ -123,6 +124,7 @@ static void scenes_of_the_parts_share_no_combination(void)
         &(fv_media_config){.name = "scenes", .seed = 3, .count = {4 * SCENES, SCENES, SCENES}});
     const fv_media_facts *facts = fv_media_facts_of(set);
     CHECK(facts->shape[0] == 3 && facts->shape[1] == SIDE && facts->has_text);
+    check_texts(ctx, set, 30);
     for (fv_media_part part = 0; part < FV_MEDIA_PARTS; part++)
         for (int64_t i = 0; i < facts->count[part]; i++) {
             fv_media_example e;
@@ -207,6 +209,7 @@ static void strings_take_their_digits_from_their_part(void)
         ctx, &(fv_media_config){.name = "strings", .folder = folder, .count = {60, 20, 60}});
     const fv_media_facts *facts = fv_media_facts_of(set);
     CHECK(facts->shape[1] == 32 && facts->shape[2] == 128 && facts->has_text);
+    check_texts(ctx, set, 30);
     int lengths = 0;
     for (fv_media_part part = 0; part < FV_MEDIA_PARTS; part++)
         for (int64_t i = 0; i < facts->count[part]; i++) {
@@ -238,6 +241,7 @@ static void drawn_strings_need_no_files(void)
     fv_media *set =
         open_set(ctx, &(fv_media_config){.name = "strings", .variant = "drawn", .seed = 2});
     const fv_media_facts *facts = fv_media_facts_of(set);
+    check_texts(ctx, set, 30);
     for (fv_media_part part = 0; part < FV_MEDIA_PARTS; part++)
         for (int64_t i = 0; i < 40; i++) {
             fv_media_example e;
@@ -289,6 +293,7 @@ static void emoji_are_split_by_name(void)
     write_emoji(folder, EMOJI, "");
     fv_media *set = open_set(ctx, &(fv_media_config){.name = "openmoji", .folder = folder});
     const fv_media_facts *facts = fv_media_facts_of(set);
+    check_texts(ctx, set, 30);
     int parts_of[EMOJI] = {0}, count = 0;
     for (fv_media_part part = 0; part < FV_MEDIA_PARTS; part++)
         for (int64_t i = 0; i < facts->count[part]; i++) {

@@ -227,6 +227,18 @@ static void pictures_as_floats(void)
     CHECK_VALUES(ctx, fv_picture_floats(ctx, small, 1, 1), 1e-6, 1.0 / 9);
     fv_picture_floats(ctx, x, 0, 0);
     CHECK_ERROR(ctx, FV_ERR_SHAPE, "u8");
+    fv_ctx_take_error(ctx);
+    /* Half the size: means of four pixels; larger: between its neighbours. */
+    const float slope[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    x = fv_from_host(ctx, FV_F32, 3, (int64_t[]){1, 2, 4}, slope);
+    CHECK(fv_picture_resize(ctx, x, 2, 4) == x);
+    CHECK_VALUES(ctx, fv_picture_resize(ctx, x, 1, 2), 1e-6, 2.5, 4.5);
+    CHECK_VALUES(ctx, fv_picture_resize(ctx, x, 1, 4), 1e-6, 2, 3, 4, 5);
+    fv_tensor *wide = fv_picture_resize(ctx, x, 2, 8);
+    CHECK_VALUES(ctx, fv_slice(ctx, wide, 1, 0, 1, 1), 1e-6, 0, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75,
+                 3);
+    fv_picture_resize(ctx, fv_unsqueeze(ctx, x, 0), 1, 1);
+    CHECK_ERROR(ctx, FV_ERR_SHAPE, "[channels, height, width]");
     fv_ctx_destroy(&ctx);
 }
 

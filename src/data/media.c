@@ -6,7 +6,6 @@
 
 #include "fovea/audio.h"
 #include "fovea/image.h"
-#include "fovea/ops.h"
 #include "fovea/tensor.h"
 #include "io/sha256.h"
 
@@ -96,15 +95,29 @@ void fv_media_close(fv_media **set)
 
 const fv_media_facts *fv_media_facts_of(const fv_media *set) { return &set->facts; }
 
-fv_status fv_media_get(fv_media *set, fv_media_part part, int64_t number, const fv_media_draw *draw,
-                       fv_media_example *out)
+/* Checks an example's number and clears *out for the kind. */
+static fv_status begin_example(const fv_media *set, fv_media_part part, int64_t number,
+                               fv_media_example *out)
 {
     FV_RETURN_IF((unsigned)part >= FV_MEDIA_PARTS || number < 0 || number >= set->facts.count[part],
                  set->ctx, FV_ERR_ARGUMENT, "media set %s: there is no example %lld of %lld",
                  set->kind->name, (long long)number,
                  (unsigned)part < FV_MEDIA_PARTS ? (long long)set->facts.count[part] : 0);
     *out = (fv_media_example){.length = 1, .label = -1, .picture = number};
+    return FV_OK;
+}
+
+fv_status fv_media_get(fv_media *set, fv_media_part part, int64_t number, const fv_media_draw *draw,
+                       fv_media_example *out)
+{
+    FV_TRY(begin_example(set, part, number, out));
     return set->kind->get(set->self, part, number, draw, out);
+}
+
+fv_status fv_media_text(fv_media *set, fv_media_part part, int64_t number, fv_media_example *out)
+{
+    FV_TRY(begin_example(set, part, number, out));
+    return set->kind->text ? set->kind->text(set->self, part, number, out) : FV_OK;
 }
 
 /* ---- for kinds ------------------------------------------------------------------------------ */
@@ -153,8 +166,7 @@ fv_status fv_media_augment(fv_ctx *ctx, const fv_augment *how, const fv_media_dr
     fv_scope_begin(ctx);
     fv_tensor *x = fv_from_host(ctx, FV_F32, 3, shape, values);
     x = fv_picture_augment(ctx, x, how, draw->row);
-    if (how->crop[0] > 0 || how->crop[1] > 0)
-        x = fv_resize_bilinear(ctx, fv_unsqueeze(ctx, x, 0), shape[1], shape[2], false);
+    x = fv_picture_resize(ctx, x, shape[1], shape[2]);
     const size_t bytes = (size_t)(shape[0] * shape[1] * shape[2]) * sizeof *values;
     const fv_status status = fv_tensor_read(ctx, x, values, bytes);
     fv_scope_end(ctx);

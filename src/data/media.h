@@ -9,6 +9,7 @@
  *     const fv_media_facts *facts = fv_media_facts_of(set);      // "pixels", 3 x 48 x 48
  *     fv_media_example e;
  *     s = fv_media_get(set, FV_MEDIA_TRAIN, 7, NULL, &e);        // e.values, e.text
+ *     s = fv_media_text(set, FV_MEDIA_TRAIN, 8, &e);             // e.text alone, no picture
  *     fv_media_close(&set);
  *
  * A kind of set is one file with a constant table (fv_media_<name>) and one line in media.def.
@@ -95,6 +96,9 @@ typedef struct fv_media_kind {
      * length 1, label -1 and the picture, which is `number`. */
     fv_status (*get)(void *self, fv_media_part part, int64_t number, const fv_media_draw *draw,
                      fv_media_example *out);
+    /* Fills in the text of *out, the same as get's, without making or reading the picture or
+     * recording; NULL: the set has no texts. */
+    fv_status (*text)(void *self, fv_media_part part, int64_t number, fv_media_example *out);
     void (*close)(void *self);
 } fv_media_kind;
 
@@ -110,6 +114,9 @@ const fv_media_facts *fv_media_facts_of(const fv_media *set);
 /* Fails: ARGUMENT (no such example), IO, FORMAT, MEMORY. */
 fv_status fv_media_get(fv_media *set, fv_media_part part, int64_t number, const fv_media_draw *draw,
                        fv_media_example *out);
+/* The text of an example without its values: no picture is drawn, no file is read. Other fields of
+ * *out may or may not be set. "" if the set has no texts. Fails: as fv_media_get. */
+fv_status fv_media_text(fv_media *set, fv_media_part part, int64_t number, fv_media_example *out);
 const char *fv_media_part_name(fv_media_part part); /* "train", "valid", "test" */
 
 /* ---- for kinds ------------------------------------------------------------------------------ */

@@ -301,6 +301,18 @@ static int64_t say_string(digit_set *d, fv_media_part part, int64_t number,
 
 /* ---- examples ------------------------------------------------------------------------------- */
 
+static fv_status get_text(void *self, fv_media_part part, int64_t number, fv_media_example *out)
+{
+    const digit_set *d = self;
+    int digit[MOST];
+    if (d->variant == STRINGS)
+        choose_digits(d, part, number, digit, out);
+    else
+        snprintf(out->text, sizeof out->text, "%s",
+                 fv_spoken_words[fv_spoken_word(d->recording[part][number])]);
+    return FV_OK;
+}
+
 static fv_status get(void *self, fv_media_part part, int64_t number, const fv_media_draw *draw,
                      fv_media_example *out)
 {
@@ -314,7 +326,7 @@ static fv_status get(void *self, fv_media_part part, int64_t number, const fv_me
         samples = fv_sound_samples(d->bank.sound[recording], 0);
         length = fv_sound_length(d->bank.sound[recording]);
         out->label = fv_spoken_word(recording);
-        snprintf(out->text, sizeof out->text, "%s", fv_spoken_words[out->label]);
+        FV_TRY(get_text(self, part, number, out));
     }
     out->length = fv_features_frames(d->front, length);
     FV_TRY(fv_features_run(d->ctx, d->front, samples, length, d->values));
@@ -331,6 +343,7 @@ const fv_media_kind fv_media_fsdd = {
     .variants = VARIANTS,
     .open = open_files,
     .get = get,
+    .text = get_text,
     .close = close_set,
 };
 
@@ -340,5 +353,6 @@ const fv_media_kind fv_media_tones = {
     .variants = VARIANTS,
     .open = open_tones,
     .get = get,
+    .text = get_text,
     .close = close_set,
 };

@@ -265,6 +265,13 @@ static void paint(const emoji_set *s, const emoji *e)
     }
 }
 
+static fv_status get_text(void *self, fv_media_part part, int64_t number, fv_media_example *out)
+{
+    const emoji_set *s = self;
+    memcpy(out->text, s->list[s->which[part][number]].name, sizeof out->text);
+    return FV_OK;
+}
+
 static fv_status get(void *self, fv_media_part part, int64_t number, const fv_media_draw *draw,
                      fv_media_example *out)
 {
@@ -274,8 +281,7 @@ static fv_status get(void *self, fv_media_part part, int64_t number, const fv_me
     FV_TRY(fv_media_augment(s->ctx, &s->augment, draw, s->shape, s->values));
     out->values = s->values;
     out->label = e->group;
-    memcpy(out->text, e->name, sizeof out->text);
-    return FV_OK;
+    return get_text(self, part, number, out);
 }
 
 const fv_media_kind fv_media_openmoji = {
@@ -284,5 +290,6 @@ const fv_media_kind fv_media_openmoji = {
     .variants = "names|groups",
     .open = open_set,
     .get = get,
+    .text = get_text,
     .close = close_set,
 };

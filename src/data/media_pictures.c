@@ -70,11 +70,18 @@ static fv_status get(void *self, fv_media_part part, int64_t number, const fv_me
     return fv_media_augment(ctx, &p->augment, draw, p->shape, p->values);
 }
 
+static fv_status get_text(void *self, fv_media_part part, int64_t number, fv_media_example *out)
+{
+    const char *file;
+    return fv_media_list_get(&((picture_set *)self)->list, part, number, out, &file);
+}
+
 const fv_media_kind fv_media_pictures = {
     .name = "pictures",
     .summary = "pictures that a TSV lists with their classes or texts",
     .variants = "classes|texts",
     .open = open_set,
     .get = get,
+    .text = get_text,
     .close = close_set,
 };

@@ -98,11 +98,18 @@ static fv_status get(void *self, fv_media_part part, int64_t number, const fv_me
     return fv_media_hide_bands(p->ctx, draw, out->length, MELS, p->values);
 }
 
+static fv_status get_text(void *self, fv_media_part part, int64_t number, fv_media_example *out)
+{
+    const char *file;
+    return fv_media_list_get(&((recording_set *)self)->list, part, number, out, &file);
+}
+
 const fv_media_kind fv_media_recordings = {
     .name = "recordings",
     .summary = "recordings that a TSV lists with their texts or classes",
     .variants = "texts|classes",
     .open = open_set,
     .get = get,
+    .text = get_text,
     .close = close_set,
 };

@@ -285,15 +285,29 @@ static fv_status open_set(fv_ctx *ctx, const fv_media_config *cfg, fv_media_fact
     return FV_OK;
 }
 
+static fv_draws draws_of(const scene_set *s, fv_media_part part, int64_t number)
+{
+    return fv_draws_begin(fv_rng_key(s->seed, (uint64_t)part, SCENE_SITE), (uint64_t)number);
+}
+
 static fv_status get(void *self, fv_media_part part, int64_t number, const fv_media_draw *draw,
                      fv_media_example *out)
 {
     scene_set *s = self;
     (void)draw; /* there are as many scenes as are asked for: none is changed */
-    fv_draws d = fv_draws_begin(fv_rng_key(s->seed, (uint64_t)part, SCENE_SITE), (uint64_t)number);
+    fv_draws d = draws_of(s, part, number);
     const scene what = draw_scene(&d, part);
     paint(s, &what, &d);
     out->values = s->values;
+    write_text(&what, (double)s->side, out);
+    return FV_OK;
+}
+
+static fv_status get_text(void *self, fv_media_part part, int64_t number, fv_media_example *out)
+{
+    const scene_set *s = self;
+    fv_draws d = draws_of(s, part, number);
+    const scene what = draw_scene(&d, part);
     write_text(&what, (double)s->side, out);
     return FV_OK;
 }
@@ -303,5 +317,6 @@ const fv_media_kind fv_media_scenes = {
     .summary = "generated colour pictures of two or three shapes, with a caption",
     .open = open_set,
     .get = get,
+    .text = get_text,
     .close = close_set,
 };

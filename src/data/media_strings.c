@@ -25,6 +25,7 @@ enum { VARIANT_MNIST, VARIANT_DRAWN };
 /* One digit as it is before it is placed. */
 typedef struct glyph {
     int64_t digit;
+    double lean, thick, wide; /* of its bars, if it is drawn */
     float ink[BOX * BOX];
     int left, top, right, bottom;      /* of the ink; the end is not included */
     double x, y, width, height, light; /* where it is put, in pixels */
@@ -60,11 +61,17 @@ static void draw_digit(fv_draws *d, fv_media_part part, glyph *g)
 {
     static const double lean_of[FV_MEDIA_PARTS][2] = {{-0.2, 0.2}, {0.2, 0.25}, {0.25, 0.3}};
     g->digit = fv_draws_below(d, 10);
-    const double lean = fv_draws_between(d, lean_of[part][0], lean_of[part][1]),
-                 thick = fv_draws_between(d, 1, 1.6), wide = fv_draws_between(d, 7, 10);
+    g->lean = fv_draws_between(d, lean_of[part][0], lean_of[part][1]);
+    g->thick = fv_draws_between(d, 1, 1.6);
+    g->wide = fv_draws_between(d, 7, 10);
+}
+
+static void ink_bars(glyph *g)
+{
+    const double wide = g->wide;
     for (int i = 0; i < BOX * BOX; i++) {
         const double y = (i / BOX + 0.5 - 5) / 9,
-                     x = (i % BOX + 0.5 - 14 + lean * 9 * (y - 1)) / wide + 0.5;
+                     x = (i % BOX + 0.5 - 14 + g->lean * 9 * (y - 1)) / wide + 0.5;
         double nearest = BOX;
         for (int b = 0; b < 7; b++)
             if (bars_of[g->digit] >> b & 1) {
@@ -72,7 +79,7 @@ static void draw_digit(fv_draws *d, fv_media_part part, glyph *g)
                                        bars[b][3] * 9};
                 nearest = fmin(nearest, distance(x * wide, y * 9, bar));
             }
-        g->ink[i] = (float)fmin(1, fmax(0, thick + 0.5 - nearest));
+        g->ink[i] = (float)fmin(1, fmax(0, g->thick + 0.5 - nearest));
     }
 }
 
@@ -274,18 +281,37 @@ static fv_status open_set(fv_ctx *ctx, const fv_media_config *cfg, fv_media_fact
     return FV_OK;
 }
 
-static void describe(const glyph *g, int n, fv_media_example *out)
+static void write_text(const glyph *g, int n, fv_media_example *out)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         out->text[i] = (char)('0' + g[i].digit);
+    out->text[n] = '\0';
+}
+
+static void write_places(const glyph *g, int n, fv_media_example *out)
+{
+    for (int i = 0; i < n; i++)
         out->place[i] = (fv_media_place){.word = i,
                                          .x0 = (float)g[i].x,
                                          .y0 = (float)g[i].y,
                                          .x1 = (float)(g[i].x + g[i].width),
                                          .y1 = (float)(g[i].y + g[i].height)};
-    }
-    out->text[n] = '\0';
     out->places = n;
+}
+
+/* The digits of string `number`; *d goes on with the draws that place them. */
+static fv_status choose_digits(string_set *s, fv_media_part part, int64_t number, fv_draws *d,
+                               int *count)
+{
+    *d = fv_draws_begin(fv_rng_key(s->seed, (uint64_t)part, STRING_SITE), (uint64_t)number);
+    *count = 1 + (int)fv_draws_below(d, MOST);
+    for (int i = 0; i < *count; i++) {
+        if (s->digits)
+            FV_TRY(take_digit(s, d, part, &s->glyph[i]));
+        else
+            draw_digit(d, part, &s->glyph[i]);
+    }
+    return FV_OK;
 }
 
 static fv_status get(void *self, fv_media_part part, int64_t number, const fv_media_draw *draw,
@@ -294,13 +320,11 @@ static fv_status get(void *self, fv_media_part part, int64_t number, const fv_me
     string_set *s = self;
     glyph *g = s->glyph;
     (void)draw; /* there are as many strings as are asked for: none is changed */
-    fv_draws d = fv_draws_begin(fv_rng_key(s->seed, (uint64_t)part, STRING_SITE), (uint64_t)number);
-    const int n = 1 + (int)fv_draws_below(&d, MOST);
+    fv_draws d;
+    int n;
+    FV_TRY(choose_digits(s, part, number, &d, &n));
     for (int i = 0; i < n; i++) {
-        if (s->digits)
-            FV_TRY(take_digit(s, &d, part, &g[i]));
-        else
-            draw_digit(&d, part, &g[i]);
+        if (!s->digits) ink_bars(&g[i]);
         measure(&g[i]);
     }
     place(s, &d, g, n);
@@ -309,7 +333,18 @@ static fv_status get(void *self, fv_media_part part, int64_t number, const fv_me
         paint_digit(s, &g[i]);
     paint_clutter(s, &d, g, n);
     out->values = s->values;
-    describe(g, n, out);
+    write_text(g, n, out);
+    write_places(g, n, out);
+    return FV_OK;
+}
+
+static fv_status get_text(void *self, fv_media_part part, int64_t number, fv_media_example *out)
+{
+    string_set *s = self;
+    fv_draws d;
+    int n;
+    FV_TRY(choose_digits(s, part, number, &d, &n));
+    write_text(s->glyph, n, out);
     return FV_OK;
 }
 
@@ -319,5 +354,6 @@ const fv_media_kind fv_media_strings = {
     .variants = VARIANTS,
     .open = open_set,
     .get = get,
+    .text = get_text,
     .close = close_set,
 };

@@ -12,6 +12,18 @@ static fv_tensor *refuse(fv_ctx *ctx, const char *who, const fv_tensor *x, const
     return ctx->invalid;
 }
 
+fv_tensor *fv_picture_resize(fv_ctx *ctx, fv_tensor *x, int64_t height, int64_t width)
+{
+    if (ctx->error != FV_OK) return ctx->invalid;
+    if (x->rank != 3) return refuse(ctx, "picture_resize", x, "[channels, height, width]");
+    if (height == x->shape[1] && width == x->shape[2]) return x;
+    const bool shrinks = 2 * height <= x->shape[1] && 2 * width <= x->shape[2];
+    x = fv_unsqueeze(ctx, x, 0);
+    x = shrinks ? fv_adaptive_avg_pool2d(ctx, x, height, width)
+                : fv_resize_bilinear(ctx, x, height, width, false);
+    return fv_squeeze(ctx, x, 0);
+}
+
 fv_tensor *fv_picture_floats(fv_ctx *ctx, fv_tensor *pixels, int64_t height, int64_t width)
 {
     if (ctx->error != FV_OK) return ctx->invalid;
@@ -21,12 +33,7 @@ fv_tensor *fv_picture_floats(fv_ctx *ctx, fv_tensor *pixels, int64_t height, int
     if (width == 0) width = pixels->shape[1];
     fv_tensor *x = fv_permute(ctx, pixels, (int[]){2, 0, 1});
     x = fv_scale(ctx, fv_cast(ctx, x, FV_F32), 1.0 / 255.0);
-    if (height == pixels->shape[0] && width == pixels->shape[1]) return x;
-    x = fv_unsqueeze(ctx, x, 0);
-    const bool shrinks = 2 * height <= pixels->shape[0] && 2 * width <= pixels->shape[1];
-    x = shrinks ? fv_adaptive_avg_pool2d(ctx, x, height, width)
-                : fv_resize_bilinear(ctx, x, height, width, false);
-    return fv_squeeze(ctx, x, 0);
+    return fv_picture_resize(ctx, x, height, width);
 }
 
 /* The numbers of one picture, each in [0, 1); those of its channels follow DRAW_COLOUR. */

@@ -19,7 +19,7 @@ static fv_status read_texts(fv_captions_task *run)
     for (int64_t i = 0; i < run->media.facts->count[FV_MEDIA_TRAIN]; i++) {
         fv_media_example e;
         FV_RETURN_IF(fv_cancelled(ctx), ctx, FV_ERR_CANCELLED, "interrupted while reading");
-        FV_TRY(fv_media_get(run->media.set, FV_MEDIA_TRAIN, i, NULL, &e));
+        FV_TRY(fv_media_text(run->media.set, FV_MEDIA_TRAIN, i, &e));
         FV_TRY(fv_text_append(ctx, &run->texts, e.text, strlen(e.text) + 1));
     }
     return FV_OK;
