@@ -521,8 +521,9 @@ static void batches_that_do_not_fit_are_refused(void)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static bool use_model(fv_ctx *ctx)
+static fv_status use_model(fv_ctx *ctx, const void *unused)
 {
+    (void)unused;
     static float sample[PIXELS];
     const fv_data_spec spec = spec_of(CLASSES);
     const fv_batch with = batch_of(true), without = batch_of(false);
@@ -536,37 +537,10 @@ static bool use_model(fv_ctx *ctx)
     if (s == FV_OK) s = fv_tensor_read(ctx, draw(model, 1, NULL), sample, sizeof sample);
     fv_model_close(&model);
     fv_scope_end(ctx);
-    return s == FV_OK;
+    return s;
 }
 
-/* True: memory sufficed. */
-static bool use_failing(long n)
-{
-    failing_allocator f = {.fail_at = -1};
-    fv_ctx_config config;
-    fv_ctx *ctx = NULL;
-    fv_ctx_config_init(&config, sizeof config);
-    config.allocator = failing_allocator_table(&f);
-    config.memory_uncached = true;
-    config.threads = 1;
-    CHECK_EQ(fv_ctx_create(&config, &ctx), FV_OK);
-    f.fail_at = f.requests + n;
-    const bool worked = use_model(ctx), reached = f.failures > 0;
-    CHECK(worked != reached);
-    fv_ctx_destroy(&ctx);
-    CHECK_EQ(f.live, 0);
-    return !reached;
-}
-
-/* Every request of a model's creation, then every few. */
-static void memory_may_run_out(void)
-{
-    enum { MOST = 50000, ALL = 300, STEP = 23 };
-    long n = 0;
-    while (n < MOST && !use_failing(n) && test_failures() < 3)
-        n += n < ALL ? 1 : STEP;
-    CHECK(n > ALL && n < MOST);
-}
+static void memory_may_run_out(void) { CHECK(failing_everywhere(use_model, NULL, 40) > 150); }
 
 TEST_MAIN(argc, argv)
 {
