@@ -71,7 +71,7 @@ static bool fail_once(failing_use use, const void *user, long n, bool forever)
 
 long failing_everywhere(failing_use use, const void *user, long spread)
 {
-    enum { MOST = 100000, FOREVER_EVERY = 7 };
+    enum { MOST = 10000000, FOREVER_EVERY = 7 };
     long runs = 0, n = 0;
     while (n < MOST && test_failures() < 3 && fail_once(use, user, n, false)) {
         if (runs++ % FOREVER_EVERY == 0) fail_once(use, user, n, true);
