@@ -348,6 +348,7 @@ static void captures_are_distributions(void)
     CHECK_EQ(s.sites, 2);
     CHECK(!s.wrong && s.worst < 1e-5);
     CHECK_EQ(fv_model_kind_of(model)->attention_sites(fv_model_self(model), sites, 4), 2);
+    run_check_sites(model, 2);
     CHECK_STR(sites[1].name, "attention.1");
     fv_model_close(&model);
 }

@@ -170,6 +170,7 @@ static void attention_is_over_the_grid(void)
         const fv_model_kind *kind = fv_model_kind_of(model);
         CHECK_EQ(kind->attention_sites(fv_model_self(model), sites, 4), cases[i].count);
         CHECK_EQ(kind->attention_sites(fv_model_self(model), NULL, 0), cases[i].count);
+        run_check_sites(model, (int)cases[i].count);
         fv_site *last = &sites[cases[i].count - 1];
         CHECK_STR(last->name, cases[i].site);
         CHECK(last->rows == cases[i].rows && last->cols == cases[i].rows);

@@ -157,6 +157,7 @@ static void outputs_are_valid(void)
             if (!answers(k, (fv_problem)p)) continue;
             fv_model *model = make(k, (fv_problem)p);
             if (!model || draw(ctx, (fv_problem)p, &s) != FV_OK) return;
+            run_check_sites(model, 1);
             const fv_batch batch = batch_of(&s, 0, SETS);
             for (int beam = 1; beam <= 4; beam += 3) {
                 fv_outputs *out = find(model, &batch, beam);

@@ -156,6 +156,10 @@ static void hops_follow_the_formula(void)
                                         {0}});
         fv_story_batch b;
         int64_t words[FV_STORY_VOCABULARY];
+        fv_site hops[2];
+        run_check_sites(model, 2);
+        fv_model_kind_of(model)->attention_sites(fv_model_self(model), hops, 2);
+        CHECK(hops[0].heads == 1 && hops[1].heads == 1);
         CHECK_OK(ctx, fv_story_batch_create(ctx, 1, &b));
         CHECK_OK(ctx, fv_story_tokens(ctx, fv_model_spec(model)->source, words));
         for (uint64_t i = 0; i < 5; i++) {
@@ -392,6 +396,7 @@ static void resumed_runs_have_the_same_bits(void)
         run_set(in, recipe,
                 (run_setting[]){{"train.steps", "12"},
                                 {"train.eval_every", "6"},
+                                {"data.train_count", "200"}, /* the second part begins in epoch 2 */
                                 {"train.accumulate", "2"},
                                 {"data.valid_count", "20"},
                                 {"reader.dropout", "0.2"},

@@ -432,6 +432,10 @@ static void wrong_settings_are_named(void)
     }
     fv_recipe_destroy(&recipe);
     refused((run_setting[]){{"data.train_count", "1000001"}, {0}}, "data.train_count");
+    refused((run_setting[]){{"train.batch_examples", "16777217"}, {0}},
+            "expected at most 16777216");
+    refused((run_setting[]){{"train.batch_examples", "4194305"}, {"train.accumulate", "4"}, {0}},
+            "expected at most 4194304");
     refused((run_setting[]){{"model.kind", "walker"}, {0}}, "walker");
     refused((run_setting[]){{"train.task", "walk"}, {"model.kind", "recommender"}, {0}},
             "recommender");
@@ -467,6 +471,7 @@ static void proposals_are_unseen_and_in_order(void)
         CHECK_OK(ctx, fv_model_open(ctx, folder_path(attends ? "history" : "factors"), &model));
         if (!model) return;
         CHECK(fv_model_can(model, FV_CAN_RATE));
+        run_check_sites(model, attends);
         CHECK_OK(ctx, fv_recommend(model, 7, 10, &r));
         fv_viewer v;
         fv_viewer_make(3, 60, FV_MADE_TRAIN, 7, &v);

@@ -6,6 +6,7 @@
 #include "fovea/autograd.h"
 #include "fovea/encode.h"
 #include "fovea/task.h"
+#include "models/question.h"
 #include "support/failing.h"
 #include "support/files.h"
 #include "support/tensors.h"
@@ -88,6 +89,9 @@ static void questions_become_words(void)
     CHECK_OK(ctx, fv_question_read(model, "  What COLOR is--the circle?!", &w));
     CHECK_EQ(w.count, 5);
     static const char *const expected[] = {"what", "color", "is", "the", "circle"};
+    char clean[FV_QUESTION_BYTES];
+    CHECK_OK(ctx, fv_question_clean(ctx, "  What COLOR is--the circle?!", clean));
+    CHECK_STR(clean, "what color is the circle");
     for (int i = 0; i < 5; i++) {
         CHECK_STR(w.word[i], expected[i]);
         CHECK(w.is_known[i]);

@@ -417,6 +417,7 @@ static void resumed_runs_have_the_same_bits(void)
     for (int part = 0; part < 3; part++) {
         fv_ctx *in = run_context(1, 1);
         fv_recipe *recipe = small_recipe(in, (run_setting[]){{"train.steps", "10"},
+                                                             {"data.train_count", "60"},
                                                              {"train.eval_every", "5"},
                                                              {"train.accumulate", "2"},
                                                              {"walker.dropout", "0.2"},
@@ -436,6 +437,7 @@ static void walks_are_described(void)
     fv_errand e;
     CHECK_OK(ctx, fv_model_open(ctx, folder_path("learned"), &model));
     if (!model) return;
+    run_check_sites(model, 1);
     fv_errand_make(FV_MADE_TEST, 2, &e);
     CHECK_OK(ctx, fv_walk_example(model, 2, NULL, &w));
     if (w) {
