@@ -2,6 +2,9 @@
  * The agent: an episode as a whole and step by step, episodes of different lengths in one batch,
  * attention as a distribution, gradients, what is refused, and a folder that opens again.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "fovea/autograd.h"
 #include "fovea/ops.h"
 #include "fovea/play.h"
@@ -211,6 +214,7 @@ static void attention_is_a_distribution(void)
             }
     CHECK(apart > 1e-3); /* and looks elsewhere at another step */
     CHECK_EQ(fv_model_kind_of(model)->attention_sites(fv_model_self(model), &site, 1), 1);
+    run_check_sites(model, 1);
     CHECK(site.rows == 2 && site.cols == 3 && site.heads == HEADS && site.keys == FV_AXIS_CELLS &&
           site.queries == FV_AXIS_STEPS);
     CHECK_EQ(fv_model_kind_of(without)->attention_sites(fv_model_self(without), &site, 1), 0);
@@ -409,6 +413,67 @@ static void games_that_do_not_fit_are_refused(void)
     play_with(spec, FV_ERR_FORMAT, "4 actions");
 }
 
+/* What a played episode shows of each move is what the game and the whole pass have. */
+static void episodes_show_what_happened(void)
+{
+    fv_ctx *ctx = run_context(1, 3);
+    const fv_data_spec spec = maze_spec(5);
+    fv_recipe *recipe = recipe_of(ctx, "attention");
+    fv_model *model = NULL;
+    fv_episode *e = NULL;
+    fv_text text = {0};
+    fv_game game;
+    CHECK_OK(ctx, fv_model_create(ctx, "agent", recipe, &spec, &model));
+    CHECK(fv_params_find(fv_model_params(model), "values.bias") != NULL);
+    CHECK_OK(ctx, fv_play_episode(model, FV_GAME_VALID, 1, 2, &e));
+    if (!e) return;
+    const size_t picture = (size_t)(e->channels * e->height * e->width);
+    float *pixels = calloc((size_t)e->count * picture, sizeof *pixels);
+    int64_t *before = calloc((size_t)e->count, sizeof *before);
+    float *values = calloc((size_t)(e->count * e->action_count), sizeof *values);
+    char board[FV_GAME_BOARD];
+    fv_game_start(&game, fv_game_kind_find("maze"), 5, 1, FV_GAME_VALID, 2);
+    for (int64_t i = 0; i < e->count; i++) {
+        const fv_episode_move *m = &e->moves[i];
+        game.kind->board(&game, board);
+        CHECK(memcmp(board, m->board, 25) == 0);
+        fv_game_observe(&game, pixels + (size_t)i * picture);
+        CHECK(memcmp(pixels + (size_t)i * picture, m->pixels, picture * sizeof *pixels) == 0);
+        before[i] = i ? e->moves[i - 1].action : -1;
+        CHECK_NEAR(fv_game_move(&game, m->action), m->reward, 0);
+    }
+    game.kind->board(&game, board);
+    CHECK(memcmp(board, e->last, 25) == 0 && e->won == game.won);
+    fv_batch batch;
+    const void *rows[] = {pixels, before};
+    fv_batch_init(&batch, 1);
+    fv_batch_add(&batch, (fv_field){.name = "pixels",
+                                    .dtype = FV_F32,
+                                    .rank = 3,
+                                    .shape = {e->channels, e->height, e->width},
+                                    .row = &rows[0],
+                                    .length = &e->count});
+    fv_batch_add(
+        &batch,
+        (fv_field){.name = "last_action", .dtype = FV_I64, .row = &rows[1], .length = &e->count});
+    CHECK_OK(ctx, fv_tensor_read(ctx, act(model, &batch), values,
+                                 (size_t)(e->count * e->action_count) * sizeof *values));
+    for (int64_t i = 0; i < e->count; i++)
+        CHECK(memcmp(values + i * e->action_count, e->moves[i].values,
+                     (size_t)e->action_count * sizeof *values) == 0);
+    CHECK_OK(ctx, fv_episode_text(e, 40, &text));
+    CHECK(strlen(text.data) == text.bytes && text.data[text.bytes - 1] == '\n');
+    CHECK(strstr(text.data, " \n") == NULL);
+    fv_text_free(ctx, &text);
+    free(pixels);
+    free(before);
+    free(values);
+    fv_episode_free(&e);
+    fv_model_close(&model);
+    fv_recipe_destroy(&recipe);
+    fv_ctx_destroy(&ctx);
+}
+
 /* Random moves are drawn by (seed, step, number, move): not by the episodes beside them. */
 static void random_moves_have_their_keys(void)
 {
@@ -444,8 +509,9 @@ static void random_moves_have_their_keys(void)
 /* ---- memory --------------------------------------------------------------------------------- */
 
 /* Makes an agent for a ball of three moves, plays and prints an episode. */
-static bool use_agent(fv_ctx *ctx)
+static fv_status use_agent(fv_ctx *ctx, const void *unused)
 {
+    (void)unused;
     fv_data_spec spec = {.ability = FV_CAN_ACT};
     fv_model *model = NULL;
     fv_episode *e = NULL;
@@ -466,38 +532,10 @@ static bool use_agent(fv_ctx *ctx)
     fv_episode_free(&e);
     fv_model_close(&model);
     fv_recipe_destroy(&recipe);
-    return s == FV_OK;
+    return s;
 }
 
-/* Fails request n; returns whether fewer were needed. */
-static bool use_failing(long n)
-{
-    failing_allocator f = {.fail_at = -1};
-    fv_ctx_config config;
-    fv_ctx *ctx = NULL;
-    fv_ctx_config_init(&config, sizeof config);
-    config.allocator = failing_allocator_table(&f);
-    config.memory_uncached = true;
-    config.threads = 1;
-    CHECK_EQ(fv_ctx_create(&config, &ctx), FV_OK);
-    f.fail_at = f.requests + n;
-    const bool worked = use_agent(ctx), reached = f.failures > 0;
-    f.fail_at = -1;
-    CHECK(worked != reached);
-    fv_ctx_take_error(ctx);
-    fv_ctx_destroy(&ctx);
-    CHECK_EQ(f.live, 0);
-    return !reached;
-}
-
-static void memory_may_run_out(void)
-{
-    enum { MOST = 4000 };
-    long n = 0;
-    while (n < MOST && !use_failing(n) && test_failures() < 3)
-        n++;
-    CHECK(n > 100 && n < MOST);
-}
+static void memory_may_run_out(void) { CHECK(failing_everywhere(use_agent, NULL, 0) > 100); }
 
 /* Episodes that end at different moves do not mix up what they remember. */
 static void episodes_do_not_mix(void)
@@ -545,6 +583,7 @@ TEST_MAIN(argc, argv)
     RUN(episodes_are_played_by_values);
     RUN(games_that_do_not_fit_are_refused);
     RUN(random_moves_have_their_keys);
+    RUN(episodes_show_what_happened);
     RUN(episodes_do_not_mix);
     RUN(memory_may_run_out);
     folder_remove();

@@ -34,6 +34,8 @@ static void a_run_learns_in_seconds(void)
     fv_recipe *recipe = run_recipe(own, learning);
     CHECK_EQ(run_text(own, recipe, folder_sub("learned"), &w), FV_OK);
     CHECK_STR(w.last[0].name, "accuracy");
+    CHECK_STR(w.last[1].name, "loss");
+    CHECK(w.last[0].higher_is_better && !w.last[1].higher_is_better);
     CHECK_STR(w.last[2].name, "nearest_pixels");
     CHECK(w.last[2].value > 0.8 && w.last[2].value == w.first[2].value);
     if (!(w.last[0].value > 0.75))

@@ -347,7 +347,7 @@ static void bad_files_are_named(void)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static fv_status use(fv_ctx *in, const fv_media_config *cfg)
+static fv_status use(fv_ctx *in, const void *cfg)
 {
     fv_media *set = NULL;
     fv_media_example e;
@@ -358,34 +358,15 @@ static fv_status use(fv_ctx *in, const fv_media_config *cfg)
     return s;
 }
 
-static void check_memory(const fv_media_config *cfg, long step)
-{
-    bool failed = true;
-    for (long at = 0; failed; at += step) {
-        failing_allocator f = {.fail_at = at, .forever = true};
-        fv_ctx_config how;
-        fv_ctx *in = NULL;
-        fv_ctx_config_init(&how, sizeof how);
-        how.allocator = failing_allocator_table(&f);
-        how.threads = 1;
-        if (fv_ctx_create(&how, &in) == FV_OK) {
-            const fv_status s = use(in, cfg);
-            if (s != FV_OK && (s != FV_ERR_MEMORY || !strlen(fv_ctx_message(in))))
-                test_failed(__FILE__, __LINE__, "request %ld: %s", at, fv_status_name(s));
-            fv_ctx_destroy(&in);
-        }
-        CHECK_EQ(f.live, 0);
-        failed = f.failures > 0;
-    }
-}
-
 static void failing_memory_is_reported(void)
 {
     folder_make();
     const char *folder = folder_sub("list");
     write_list(folder, 60);
-    check_memory(&(fv_media_config){.name = "recordings", .folder = folder, .list = "list.tsv"}, 1);
-    check_memory(&(fv_media_config){.name = "tones", .variant = "strings"}, 499);
+    const fv_media_config list = {.name = "recordings", .folder = folder, .list = "list.tsv"},
+                          tones = {.name = "tones", .variant = "strings"};
+    CHECK(failing_everywhere(use, &list, 0) > 5);
+    CHECK(failing_everywhere(use, &tones, 3) > 10);
     folder_remove();
 }
 

@@ -3,10 +3,13 @@
  * has the bits it has alone, what a capture shows, that training learns, and that a resumed run has
  * the bits of an uninterrupted one.
  */
+#include <math.h>
+
 #include "fovea/autograd.h"
 #include "fovea/data.h"
 #include "fovea/model.h"
 #include "fovea/ops.h"
+#include "models/ntm.h"
 #include "support/files.h"
 #include "support/runs.h"
 #include "support/test.h"
@@ -340,6 +343,7 @@ static void captures_show_the_heads(void)
     fv_site sites[4];
     make_rows(ctx, &r);
     CHECK_EQ(fv_model_kind_of(model)->attention_sites(fv_model_self(model), sites, 4), 2);
+    run_check_sites(model, 2);
     CHECK_STR(sites[0].name, "read.0");
     CHECK_STR(sites[1].name, "write.0");
     const fv_capture capture = {.on_weights = take, .user = &s},
@@ -361,6 +365,83 @@ static void captures_show_the_heads(void)
     fv_no_grad_end(ctx);
     free_rows(ctx, &r);
     fv_model_close(&model);
+    fv_ctx_destroy(&ctx);
+}
+
+/* A trace of two steps whose heads' numbers are 0.1 i - t for number i of step t. */
+enum { TRACED_WIDTH = 2, TRACED_SLOTS = 3, TRACED_STEPS = 2 };
+
+typedef struct traced_heads {
+    int64_t shifts;
+    int sites;
+} traced_heads;
+
+static double number_of(int64_t i, int64_t t) { return 0.1 * (double)i - (double)t; }
+
+static fv_status compare_trace(void *user, fv_ctx *ctx, const fv_site_weights *site)
+{
+    traced_heads *s = user;
+    float x[64];
+    const bool writes = strncmp(site->name, "write.0", 7) == 0;
+    const char *what = strchr(site->name, '.') ? site->name + (writes ? 7 : 6) : "memory";
+    const int64_t all = TRACED_WIDTH + 3 + s->shifts, at = (writes ? all : 0) + TRACED_WIDTH;
+    const size_t n = (size_t)fv_tensor_count(site->captured.weights);
+    CHECK(n <= 64);
+    CHECK_OK(ctx, fv_tensor_read(ctx, site->captured.weights, x, n * sizeof *x));
+    s->sites++;
+    for (int64_t t = 0; t < TRACED_STEPS; t++) {
+        double sum = 0;
+        for (int64_t i = 0; i < s->shifts; i++)
+            sum += exp(number_of(at + 2 + i, t));
+        if (strcmp(what, "") == 0)
+            for (int64_t i = 0; i < TRACED_SLOTS; i++)
+                CHECK_NEAR((double)x[t * TRACED_SLOTS + i], (double)(writes * 10 + i + 100 * t), 0);
+        if (strcmp(what, ".strength") == 0)
+            CHECK_NEAR((double)x[t], log1p(exp(number_of(at, t))), 1e-6);
+        if (strcmp(what, ".gate") == 0)
+            CHECK_NEAR((double)x[t], 1 / (1 + exp(-number_of(at + 1, t))), 1e-6);
+        if (strcmp(what, ".sharpness") == 0)
+            CHECK_NEAR((double)x[t], 1 + log1p(exp(number_of(at + 2 + s->shifts, t))), 1e-6);
+        if (strcmp(what, ".shift") == 0 && s->shifts > 1)
+            for (int64_t i = 0; i < s->shifts; i++)
+                CHECK_NEAR((double)x[t * s->shifts + i], exp(number_of(at + 2 + i, t)) / sum, 1e-6);
+        if (strcmp(what, ".shift") == 0 && s->shifts == 1)
+            CHECK_NEAR((double)x[t], number_of(at + 2, t), 1e-6);
+    }
+    return FV_OK;
+}
+
+/* Every number of every head reaches its own site. */
+static void traces_are_taken_apart(void)
+{
+    fv_ctx *ctx = run_context(1, 1);
+    for (int64_t shifts = 0; shifts <= 3; shifts += 3) {
+        const fv_ntm m = {.ctx = ctx,
+                          .width = TRACED_WIDTH,
+                          .slots = TRACED_SLOTS,
+                          .heads = {.readers = 1, .writers = 1, .shifts = shifts}};
+        traced_heads found = {.shifts = shifts ? shifts : 1};
+        const int64_t count = 2 * (TRACED_WIDTH + 3 + found.shifts);
+        fv_ntm_trace trace;
+        CHECK_OK(ctx, fv_ntm_trace_make(ctx, TRACED_STEPS, &trace));
+        for (int64_t t = 0; t < TRACED_STEPS; t++) {
+            float number[32], weight[2 * TRACED_SLOTS], memory[TRACED_WIDTH * TRACED_SLOTS] = {0};
+            for (int64_t i = 0; i < count; i++)
+                number[i] = (float)number_of(i, t);
+            for (int64_t i = 0; i < 2 * TRACED_SLOTS; i++)
+                weight[i] = (float)(i / TRACED_SLOTS * 10 + i % TRACED_SLOTS + 100 * t);
+            trace.params[t] = fv_from_host(ctx, FV_F32, 2, (int64_t[]){1, count}, number);
+            trace.weights[t] =
+                fv_from_host(ctx, FV_F32, 3, (int64_t[]){1, 2, TRACED_SLOTS}, weight);
+            trace.memory[t] =
+                fv_from_host(ctx, FV_F32, 3, (int64_t[]){1, TRACED_WIDTH, TRACED_SLOTS}, memory);
+        }
+        const fv_capture capture = {.on_weights = compare_trace, .user = &found};
+        fv_ntm_trace_give(ctx, &m, &trace, &(fv_pass){.capture = &capture});
+        CHECK_OK(ctx, fv_ctx_error(ctx));
+        CHECK_EQ(found.sites, 11);
+        fv_ntm_trace_free(ctx, &trace);
+    }
     fv_ctx_destroy(&ctx);
 }
 
@@ -484,6 +565,7 @@ TEST_MAIN(argc, argv)
     RUN(a_row_does_not_depend_on_others);
     RUN(losses_add_up);
     RUN(captures_show_the_heads);
+    RUN(traces_are_taken_apart);
     RUN(wrong_batches_are_refused);
     RUN(training_learns_to_copy);
     RUN(a_resumed_run_has_the_same_bits);

@@ -170,6 +170,7 @@ static void attention_is_over_the_grid(void)
         const fv_model_kind *kind = fv_model_kind_of(model);
         CHECK_EQ(kind->attention_sites(fv_model_self(model), sites, 4), cases[i].count);
         CHECK_EQ(kind->attention_sites(fv_model_self(model), NULL, 0), cases[i].count);
+        run_check_sites(model, (int)cases[i].count);
         fv_site *last = &sites[cases[i].count - 1];
         CHECK_STR(last->name, cases[i].site);
         CHECK(last->rows == cases[i].rows && last->cols == cases[i].rows);
@@ -397,7 +398,7 @@ static void metrics_can_be_of_the_test_part(void)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static bool use_kind(fv_ctx *ctx, const char *name)
+static fv_status use_kind(fv_ctx *ctx, const void *name)
 {
     const fv_data_spec spec = spec_of(SIDE);
     fv_model *model = NULL;
@@ -412,40 +413,13 @@ static bool use_kind(fv_ctx *ctx, const char *name)
     }
     fv_model_close(&model);
     fv_scope_end(ctx);
-    return s == FV_OK;
-}
-
-static bool use_failing(const char *name, long n)
-{
-    failing_allocator f = {.fail_at = -1};
-    fv_ctx_config config;
-    fv_ctx *ctx = NULL;
-    fv_ctx_config_init(&config, sizeof config);
-    config.allocator = failing_allocator_table(&f);
-    config.memory_uncached = true;
-    config.threads = 1;
-    CHECK_EQ(fv_ctx_create(&config, &ctx), FV_OK);
-    f.fail_at = f.requests + n;
-    const bool worked = use_kind(ctx, name), reached = f.failures > 0;
-    CHECK(worked != reached);
-    f.fail_at = -1;
-    fv_ctx_take_error(ctx);
-    if (n % 50 == 0) CHECK(use_kind(ctx, name));
-    fv_ctx_destroy(&ctx);
-    CHECK_EQ(f.live, 0);
-    return !reached;
+    return s;
 }
 
 static void memory_may_run_out(void)
 {
-    enum { MOST = 20000 };
-    static const char *const kinds[] = {"cnn", "vit"};
-    for (int i = 0; i < 2; i++) {
-        long n = 0;
-        while (n < MOST && !use_failing(kinds[i], n) && test_failures() < 3)
-            n++;
-        CHECK(n > 50 && n < MOST);
-    }
+    CHECK(failing_everywhere(use_kind, "cnn", 0) > 50);
+    CHECK(failing_everywhere(use_kind, "vit", 0) > 50);
 }
 
 TEST_MAIN(argc, argv)

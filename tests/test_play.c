@@ -168,6 +168,61 @@ static void rows_are_played_again(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* A game whose pictures are no squares: channel c of row y and column x is 100 c + 10 y + x. */
+enum { OBLONG_CHANNELS = 3, OBLONG_HEIGHT = 4, OBLONG_WIDTH = 5, OBLONG_MOVES = 2 };
+
+static fv_game_facts oblong_facts(int32_t side)
+{
+    (void)side;
+    return (fv_game_facts){OBLONG_CHANNELS, OBLONG_HEIGHT, OBLONG_WIDTH, OBLONG_MOVES};
+}
+
+static int oblong_move(fv_game *game, int action)
+{
+    (void)game;
+    return action;
+}
+
+static void oblong_observe(const fv_game *game, float *pixels)
+{
+    for (int c = 0; c < OBLONG_CHANNELS; c++)
+        for (int y = 0; y < OBLONG_HEIGHT; y++)
+            for (int x = 0; x < OBLONG_WIDTH; x++)
+                *pixels++ = (float)(1000 * game->moves + 100 * c + 10 * y + x);
+}
+
+static void pictures_need_not_be_square(void)
+{
+    static const fv_game_kind kind = {
+        .name = "oblong", .facts = oblong_facts, .move = oblong_move, .observe = oblong_observe};
+    const fv_game_facts facts = oblong_facts(5);
+    const fv_q_rule rule = {.discount = 0.5, .n_step = 1};
+    fv_ctx *ctx = run_context(1, 1);
+    fv_play_rows rows;
+    uint8_t actions[OBLONG_MOVES] = {1, 0};
+    const fv_played played = {.number = 1, .length = OBLONG_MOVES, .actions = actions};
+    CHECK_OK(ctx, fv_play_rows_create(ctx, 2, &facts, &rule, &rows));
+    fv_play_rows_clear(&rows);
+    for (int i = 0; i < 2; i++) {
+        fv_game game = {.kind = &kind, .side = 5};
+        fv_play_rows_add(&rows, &game, &played);
+    }
+    const fv_batch batch = fv_play_rows_batch(&rows);
+    const fv_field *f = fv_batch_find(&batch, "pixels");
+    CHECK(f->shape[0] == OBLONG_CHANNELS && f->shape[1] == OBLONG_HEIGHT &&
+          f->shape[2] == OBLONG_WIDTH);
+    for (int i = 0; i < 2; i++) {
+        const float *p = f->row[i];
+        for (int t = 0; t < OBLONG_MOVES; t++)
+            for (int c = 0; c < OBLONG_CHANNELS; c++)
+                for (int y = 0; y < OBLONG_HEIGHT; y++)
+                    for (int x = 0; x < OBLONG_WIDTH; x++)
+                        CHECK(*p++ == (float)(1000 * t + 100 * c + 10 * y + x));
+    }
+    fv_play_rows_free(&rows);
+    fv_ctx_destroy(&ctx);
+}
+
 /* ---- episodes kept -------------------------------------------------------------------------- */
 
 static void push(fv_replay *r, int64_t number, int64_t length)
@@ -372,6 +427,7 @@ TEST_MAIN(argc, argv)
     RUN(a_limit_is_not_an_end);
     RUN(losses_are_those_by_hand);
     RUN(rows_are_played_again);
+    RUN(pictures_need_not_be_square);
     RUN(episodes_are_kept_and_restored);
     RUN(a_resumed_run_has_the_same_bits);
     RUN(settings_that_do_not_fit_are_refused);

@@ -248,6 +248,29 @@ static void tokens_are_stored_by_step(void)
     fv_packed_free(&p);
 }
 
+/* A failed run returns invalid tensors as its last states too, which a caller may hold. */
+static void a_failed_run_has_invalid_states(void)
+{
+    fv_params *params = NULL;
+    fv_rnn rnn;
+    fv_rnn_config cfg;
+    fv_rnn_state last = {.h = {{NULL}}};
+    fv_packed_sequences p;
+    fv_rnn_config_init(&cfg, sizeof cfg);
+    cfg.cell = FV_CELL_LSTM;
+    cfg.input = WIDTH;
+    cfg.hidden = HIDDEN;
+    CHECK_OK(ctx, fv_params_create(ctx, &params));
+    CHECK_OK(ctx, fv_rnn_create(params, "", &cfg, &rnn));
+    CHECK_OK(ctx, fv_pack_sequences(ctx, SEQUENCES, lengths, &p));
+    fv_tensor *wrong = fv_zeros(ctx, FV_F32, 2, (int64_t[]){p.total + 1, WIDTH});
+    fv_tensor *h = fv_rnn_run(ctx, &rnn, wrong, &p, NULL, false, &last);
+    CHECK(last.h[0][0] == h && last.c[0][0] == h);
+    CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_SHAPE);
+    fv_packed_free(&p);
+    fv_params_destroy(&params);
+}
+
 TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
@@ -260,6 +283,7 @@ TEST_MAIN(argc, argv)
     RUN(plain);
     RUN(neighbours_do_not_matter);
     RUN(pools_see_their_own_steps_only);
+    RUN(a_failed_run_has_invalid_states);
     fv_ctx_destroy(&ctx);
     return TEST_END();
 }

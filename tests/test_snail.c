@@ -386,8 +386,9 @@ static void wrong_settings_and_inputs_are_named(void)
     fv_ctx_destroy(&ctx);
 }
 
-static bool use_all(fv_ctx *ctx)
+static fv_status use_all(fv_ctx *ctx, const void *unused)
 {
+    (void)unused;
     const fv_snail_config cfg = config();
     fv_params *params = NULL;
     fv_snail snail;
@@ -402,38 +403,10 @@ static bool use_all(fv_ctx *ctx)
         status = fv_ctx_error(ctx);
     }
     fv_params_destroy(&params);
-    return status == FV_OK;
+    return status;
 }
 
-/* Fails request n; returns whether fewer were needed. */
-static bool use_failing(long n)
-{
-    failing_allocator f = {.fail_at = -1};
-    fv_ctx_config config;
-    fv_ctx *ctx = NULL;
-    fv_ctx_config_init(&config, sizeof config);
-    config.allocator = failing_allocator_table(&f);
-    config.memory_uncached = true;
-    config.threads = 1;
-    CHECK_EQ(fv_ctx_create(&config, &ctx), FV_OK);
-    f.fail_at = f.requests + n;
-    const bool worked = use_all(ctx), reached = f.failures > 0;
-    f.fail_at = -1;
-    CHECK(worked != reached);
-    fv_ctx_take_error(ctx);
-    fv_ctx_destroy(&ctx);
-    CHECK_EQ(f.live, 0);
-    return !reached;
-}
-
-static void memory_may_run_out(void)
-{
-    enum { MOST = 4000 };
-    long n = 0;
-    while (n < MOST && !use_failing(n) && test_failures() < 3)
-        n++;
-    CHECK(n > 100 && n < MOST);
-}
+static void memory_may_run_out(void) { CHECK(failing_everywhere(use_all, NULL, 0) > 100); }
 
 TEST_MAIN(argc, argv)
 {

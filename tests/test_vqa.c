@@ -157,6 +157,7 @@ static captured capture(fv_ctx *ctx, fv_model *model, const fv_batch *batch)
     const fv_model_kind *kind = fv_model_kind_of(model);
     CHECK_EQ(kind->attention_sites(fv_model_self(model), sites, 8), c.count);
     CHECK_EQ(kind->attention_sites(fv_model_self(model), NULL, 0), c.count);
+    run_check_sites(model, c.count);
     for (int i = 0; i < c.count; i++) {
         CHECK_STR(sites[i].name, c.site[i].name);
         CHECK(sites[i].rows == GRID && sites[i].cols == GRID && sites[i].heads == c.site[i].heads);

@@ -14,7 +14,7 @@ fv_dtype fv_back_dtype(const fv_op_back *back, int i) { return back->node->edge[
 
 fv_tensor *fv_back_new(fv_op_back *back, int i)
 {
-    const fv_edge *edge = &back->node->edge[i];
+    const fv_tape_edge *edge = &back->node->edge[i];
     return fv_tensor_new(back->ctx, edge->dtype, edge->rank, edge->shape);
 }
 
@@ -54,7 +54,7 @@ bool fv_back_term(const fv_op_back *back, int k)
 
 /* ---- delivery --------------------------------------------------------------------- */
 
-static fv_tensor **slot_of(fv_edge *edge)
+static fv_tensor **slot_of(fv_tape_edge *edge)
 {
     return edge->leaf ? &edge->leaf->grad : &edge->node->grad[edge->out];
 }
@@ -81,7 +81,7 @@ static fv_tensor *fresh_copy(fv_ctx *ctx, const fv_tensor *g)
     return copy;
 }
 
-static void deliver(fv_ctx *ctx, fv_edge *edge, fv_tensor *g)
+static void deliver(fv_ctx *ctx, fv_tape_edge *edge, fv_tensor *g)
 {
     fv_tensor **slot = slot_of(edge);
     if (edge->node) fv_parts_settle(ctx, edge->node);
@@ -117,7 +117,7 @@ static fv_tensor *as_dtype(fv_ctx *ctx, fv_tensor *g, fv_dtype dtype)
 void fv_back_send(fv_op_back *back, int i, fv_tensor *g)
 {
     fv_ctx *ctx = back->ctx;
-    fv_edge *edge = &back->node->edge[i];
+    fv_tape_edge *edge = &back->node->edge[i];
     if (ctx->error != FV_OK || !edge->wants) return;
     g = as_dtype(ctx, g, edge->dtype);
     if (ctx->error != FV_OK) return;
@@ -138,7 +138,7 @@ void fv_back_send(fv_op_back *back, int i, fv_tensor *g)
 fv_tensor *fv_back_dest(fv_op_back *back, int i, bool *accumulate)
 {
     *accumulate = false;
-    fv_edge *edge = &back->node->edge[i];
+    fv_tape_edge *edge = &back->node->edge[i];
     if (edge->node) fv_parts_settle(back->ctx, edge->node);
     fv_tensor *held = *slot_of(edge);
 #ifdef FV_TEST_HOOKS
@@ -166,7 +166,7 @@ static bool can_pass_over(const fv_node *node)
 
 fv_tensor *fv_back_place(fv_op_back *back, int i, bool *accumulate)
 {
-    const fv_edge *edge = &back->node->edge[i];
+    const fv_tape_edge *edge = &back->node->edge[i];
     const fv_view *view = edge->node ? edge->node->view : NULL;
     *accumulate = false;
     if (back->ctx->error != FV_OK || !edge->wants || !view) return NULL;
@@ -185,7 +185,7 @@ fv_tensor *fv_back_place(fv_op_back *back, int i, bool *accumulate)
 fv_tensor *fv_back_place_own(fv_op_back *back, bool *accumulate)
 {
     const fv_node *node = back->node;
-    const fv_edge *edge = &node->edge[0];
+    const fv_tape_edge *edge = &node->edge[0];
     *accumulate = false;
     if (back->ctx->error != FV_OK || !edge->wants || !node->view) return NULL;
 #ifdef FV_TEST_HOOKS
@@ -217,7 +217,7 @@ void fv_leaf_add_product(fv_ctx *ctx, fv_tensor *leaf, fv_matrix a, fv_matrix b)
     fv_tensor *dest = in_place ? leaf->grad : fv_tensor_like(ctx, leaf);
     if (ctx->error != FV_OK) return;
     fv_product(ctx, dest->dtype, fv_matrix_at(dest->data, a.rows, b.cols), a, b, in_place);
-    if (!in_place) deliver(ctx, &(fv_edge){.leaf = leaf}, dest);
+    if (!in_place) deliver(ctx, &(fv_tape_edge){.leaf = leaf}, dest);
 }
 
 /* Whether du^T x for leaf i is deferred (pending.c). */
@@ -267,7 +267,7 @@ void fv_back_send_outer(fv_op_back *back, int i, int bias, bool bf16, fv_tensor 
 
 void fv_back_send_reduced(fv_op_back *back, int i, fv_tensor *g)
 {
-    const fv_edge *edge = &back->node->edge[i];
+    const fv_tape_edge *edge = &back->node->edge[i];
     if (back->ctx->error != FV_OK || !edge->wants) return;
     if (fv_shape_equal(g->rank, g->shape, edge->rank, edge->shape)) {
         fv_back_send(back, i, g);

@@ -43,10 +43,10 @@ void fv_node_consume(fv_ctx *ctx, fv_node *node)
     node_unref(ctx, node);
 }
 
-static void connect(fv_edge *edge, const fv_tensor *t)
+static void connect(fv_tape_edge *edge, const fv_tensor *t)
 {
     if (!t) {
-        *edge = (fv_edge){.wants = false};
+        *edge = (fv_tape_edge){.wants = false};
         return;
     }
     edge->node = t->node;
@@ -84,7 +84,7 @@ void fv_tape_record(fv_op_run *run)
     fv_view view;
     const bool is_view = fv_view_describe(run, &view);
     const size_t align = sizeof(int64_t), params_bytes = run->desc->params_bytes;
-    size_t params_at = sizeof(fv_node) + (size_t)run->n_in * sizeof(fv_edge);
+    size_t params_at = sizeof(fv_node) + (size_t)run->n_in * sizeof(fv_tape_edge);
     size_t view_at = params_at + (params_bytes + align - 1) / align * align;
     size_t bytes = is_view ? view_at + sizeof view : params_at + params_bytes;
     fv_node *node = fv_mem_alloc(&ctx->mem, bytes);

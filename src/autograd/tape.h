@@ -16,7 +16,7 @@ typedef struct fv_node fv_node;
 typedef struct fv_pending fv_pending;
 typedef struct fv_parts fv_parts;
 
-typedef struct fv_edge {
+typedef struct fv_tape_edge {
     fv_node *node;   /* the input came from this call ... */
     int out;         /* ... as this result */
     fv_tensor *leaf; /* or it is a leaf */
@@ -24,7 +24,7 @@ typedef struct fv_edge {
     fv_dtype dtype;
     int rank;
     int64_t shape[FV_MAX_RANK];
-} fv_edge;
+} fv_tape_edge;
 
 /* Where the result of a view lies in that of its root, the call that made the memory (parts.c). */
 typedef struct fv_view {
@@ -55,7 +55,7 @@ struct fv_node {
     fv_tensor *saved[FV_OP_MAX_SAVED];
     const fv_view *view; /* NULL: it is none, or one without a root */
     fv_parts *parts;     /* what of a gradient is written; NULL: each gradient is whole */
-    fv_edge edge[];      /* n_in, then the params, then the view */
+    fv_tape_edge edge[]; /* n_in, then the params, then the view */
 };
 
 typedef struct fv_tape {

@@ -136,6 +136,18 @@ fv_status fv_media_set_counts(fv_ctx *ctx, const fv_media_config *cfg,
     return FV_OK;
 }
 
+fv_status fv_media_choose_counts(fv_ctx *ctx, const fv_media_config *cfg,
+                                 const int64_t usual[FV_MEDIA_PARTS], fv_media_facts *facts)
+{
+    for (fv_media_part part = 0; part < FV_MEDIA_PARTS; part++) {
+        const int64_t asked = cfg->count[part];
+        FV_RETURN_IF(asked < 0, ctx, FV_ERR_ARGUMENT, "media set %s: %lld examples", cfg->name,
+                     (long long)asked);
+        facts->count[part] = asked ? asked : usual[part];
+    }
+    return FV_OK;
+}
+
 uint64_t fv_media_hash(const char *name)
 {
     fv_sha256 sum;

@@ -121,6 +121,11 @@ const char *fv_media_part_name(fv_media_part part); /* "train", "valid", "test" 
 
 /* ---- for kinds ------------------------------------------------------------------------------ */
 
+/* Sets facts->count from cfg->count, or from `usual` where that is 0, for a kind that generates as
+ * many examples as are asked for. Fails: ARGUMENT (a negative count). */
+fv_status fv_media_choose_counts(fv_ctx *ctx, const fv_media_config *cfg,
+                                 const int64_t usual[FV_MEDIA_PARTS], fv_media_facts *facts);
+
 /* Sets facts->count from cfg->count: `available` where that is 0. Fails: ARGUMENT (more than there
  * are, or none at all). */
 fv_status fv_media_set_counts(fv_ctx *ctx, const fv_media_config *cfg,

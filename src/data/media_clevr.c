@@ -275,12 +275,7 @@ static fv_status open_set(fv_ctx *ctx, const fv_media_config *cfg, fv_media_fact
                               .has_questions = true,
                               .groups = group_names,
                               .group_count = 2};
-    for (int part = 0; part < FV_MEDIA_PARTS; part++) {
-        FV_RETURN_IF(cfg->count[part] < 0, ctx, FV_ERR_ARGUMENT, "media set clevr: %lld examples",
-                     (long long)cfg->count[part]);
-        facts->count[part] = cfg->count[part] ? cfg->count[part] : usual[part];
-    }
-    return FV_OK;
+    return fv_media_choose_counts(ctx, cfg, usual, facts);
 }
 
 /* The scene that is there already is neither drawn nor painted again. */

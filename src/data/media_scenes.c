@@ -277,12 +277,7 @@ static fv_status open_set(fv_ctx *ctx, const fv_media_config *cfg, fv_media_fact
                               .shape = {CHANNELS, side, side},
                               .longest = 1,
                               .has_text = true};
-    for (int part = 0; part < FV_MEDIA_PARTS; part++) {
-        FV_RETURN_IF(cfg->count[part] < 0, ctx, FV_ERR_ARGUMENT, "media set scenes: %lld examples",
-                     (long long)cfg->count[part]);
-        facts->count[part] = cfg->count[part] ? cfg->count[part] : usual[part];
-    }
-    return FV_OK;
+    return fv_media_choose_counts(ctx, cfg, usual, facts);
 }
 
 static fv_draws draws_of(const scene_set *s, fv_media_part part, int64_t number)

@@ -57,12 +57,7 @@ static fv_status open_set(fv_ctx *ctx, const fv_media_config *cfg, fv_media_fact
                               .longest = 1,
                               .labels = shape_names,
                               .label_count = SHAPES};
-    for (int part = 0; part < FV_MEDIA_PARTS; part++) {
-        FV_RETURN_IF(cfg->count[part] < 0, ctx, FV_ERR_ARGUMENT, "media set shapes: %lld examples",
-                     (long long)cfg->count[part]);
-        facts->count[part] = cfg->count[part] ? cfg->count[part] : usual[part];
-    }
-    return FV_OK;
+    return fv_media_choose_counts(ctx, cfg, usual, facts);
 }
 
 /* The grey value of a point that lies (x, y) from the centre, in radii. */

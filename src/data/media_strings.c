@@ -273,12 +273,7 @@ static fv_status open_set(fv_ctx *ctx, const fv_media_config *cfg, fv_media_fact
                               .shape = {1, height, s->width},
                               .longest = 1,
                               .has_text = true};
-    for (int part = 0; part < FV_MEDIA_PARTS; part++) {
-        FV_RETURN_IF(cfg->count[part] < 0, ctx, FV_ERR_ARGUMENT, "media set strings: %lld examples",
-                     (long long)cfg->count[part]);
-        facts->count[part] = cfg->count[part] ? cfg->count[part] : usual[part];
-    }
-    return FV_OK;
+    return fv_media_choose_counts(ctx, cfg, usual, facts);
 }
 
 static void write_text(const glyph *g, int n, fv_media_example *out)

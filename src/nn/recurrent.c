@@ -229,9 +229,18 @@ static fv_tensor *run_layers(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, fv_te
     return x;
 }
 
+/* What the last states are until a layer has been run. */
+static void mark_invalid(const fv_ctx *ctx, fv_rnn_state *last)
+{
+    for (int layer = 0; last && layer < FV_RNN_LAYERS; layer++)
+        for (int d = 0; d < 2; d++)
+            last->h[layer][d] = last->c[layer][d] = ctx->invalid;
+}
+
 fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, const fv_packed_sequences *p,
                       const fv_rnn_state *start, bool training, fv_rnn_state *last)
 {
+    mark_invalid(ctx, last);
     if (ctx->error != FV_OK) return ctx->invalid;
     if (p->sequences == 0 || fv_tensor_rank(x) != 2 || fv_tensor_size(x, 0) != p->total) {
         fv_poison(ctx, FV_ERR_SHAPE, "rnn: expected packed input [%lld, %lld]", (long long)p->total,
@@ -249,6 +258,7 @@ fv_tensor *fv_rnn_gates(fv_ctx *ctx, const fv_rnn *rnn, int direction, fv_tensor
 fv_tensor *fv_rnn_run_gates(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *const gates[2],
                             const fv_packed_sequences *p, fv_rnn_state *last)
 {
+    mark_invalid(ctx, last);
     if (ctx->error != FV_OK) return ctx->invalid;
     return run_layers(ctx, rnn, NULL, gates, p, NULL, false, last);
 }

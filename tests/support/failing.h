@@ -20,4 +20,20 @@ typedef struct failing_allocator {
 
 fv_allocator failing_allocator_table(failing_allocator *f);
 
+/* Calls of the library that free all they made, whatever fails. Returns the first failure. */
+typedef fv_status (*failing_use)(fv_ctx *ctx, const void *user);
+
+/*
+ * Makes the calls in contexts of their own, with one request for memory failing at a time, until
+ * all requests are served. A failed request must be reported as FV_ERR_MEMORY with a message, every
+ * block must be freed, and now and then the calls must succeed in the same context afterwards, and
+ * all requests after the failed one fail too. Returns how many runs had a failure.
+ *
+ *     CHECK(failing_everywhere(use_model, NULL, 0) > 100);
+ *
+ * spread 0: every request fails once. Otherwise fewer and fewer of them: the distance from one that
+ * fails to the next is its number / spread.
+ */
+long failing_everywhere(failing_use use, const void *user, long spread);
+
 #endif

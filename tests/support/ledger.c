@@ -3,7 +3,7 @@
 #include "ops/attend.h"
 #include "support/test.h"
 
-static int64_t count_of(const fv_edge *e)
+static int64_t count_of(const fv_tape_edge *e)
 {
     int64_t n = 1;
     for (int i = 0; i < e->rank; i++)
@@ -11,12 +11,12 @@ static int64_t count_of(const fv_edge *e)
     return n;
 }
 
-static int64_t last_of(const fv_edge *e) { return e->shape[e->rank - 1]; }
+static int64_t last_of(const fv_tape_edge *e) { return e->shape[e->rank - 1]; }
 
 /* q [b, h, n_q, d], k, v [.., n_k, d_v]: products with the keys and with the values. */
 static void add_attention(const fv_node *node, ledger *l)
 {
-    const fv_edge *q = &node->edge[0], *v = &node->edge[2];
+    const fv_tape_edge *q = &node->edge[0], *v = &node->edge[2];
     const int64_t pairs = q->shape[0] * q->shape[1] * q->shape[2] * v->shape[2];
     l->products += pairs * (last_of(q) + last_of(v));
     if (node->saved[W]) l->tanhs += pairs * last_of(q); /* additive */
@@ -25,7 +25,7 @@ static void add_attention(const fv_node *node, ledger *l)
 /* Adds the node's products; returns whether it has any. */
 static bool add_products(const fv_node *node, ledger *l)
 {
-    const fv_edge *a = &node->edge[0], *b = &node->edge[1];
+    const fv_tape_edge *a = &node->edge[0], *b = &node->edge[1];
     switch (node->desc->id) {
     case FV_OP_MATMUL:
         l->products += node->out[0]->count * last_of(a);

@@ -1,5 +1,7 @@
 #include "support/runs.h"
 
+#include <string.h>
+
 #include "support/test.h"
 
 volatile int run_cancelled;
@@ -60,4 +62,35 @@ fv_status run_text(fv_ctx *ctx, fv_recipe *recipe, const char *folder, run_watch
     fv_ctx_destroy(&ctx);
     run_cancelled = 0;
     return status;
+}
+
+fv_status run_samples(fv_ctx *ctx, const fv_recipe *recipe, fv_model *model, int count,
+                      fv_text *out)
+{
+    const fv_task_kind *kind = fv_task_kind_find(ctx, fv_recipe_text(recipe, "train.task"));
+    const fv_task_config cfg = {.ctx = ctx, .recipe = recipe, .folder = ""};
+    fv_data_spec spec = {.ability = FV_CAN_TRANSLATE};
+    void *task = NULL;
+    fv_status status = kind->open(&cfg, &spec, &task);
+    if (status == FV_OK && kind->prepare) status = kind->prepare(task, model);
+    if (status == FV_OK) status = kind->show(task, model, count, out);
+    if (task) kind->close(task);
+    fv_tokenizer_destroy(&spec.source);
+    return status;
+}
+
+void run_check_sites(const fv_model *model, int count)
+{
+    enum { MOST = 16 };
+    const fv_model_kind *kind = fv_model_kind_of(model);
+    for (int capacity = 0; capacity <= MOST; capacity++) {
+        fv_site sites[MOST + 1];
+        memset(sites, 0xab, sizeof sites);
+        const fv_site untouched = sites[0];
+        CHECK_EQ(kind->attention_sites(fv_model_self(model), sites, capacity), count);
+        const int written = capacity < count ? capacity : count;
+        CHECK(memcmp(&sites[written], &untouched, sizeof untouched) == 0);
+        for (int i = 0; i < written; i++)
+            CHECK(sites[i].name[0] != '\0' && sites[i].heads >= 1 && sites[i].heads < 1000);
+    }
 }

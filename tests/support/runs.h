@@ -41,4 +41,12 @@ void run_observe(void *watch, const fv_train_event *event);
  * cancellation fails the test. */
 fv_status run_text(fv_ctx *ctx, fv_recipe *recipe, const char *folder, run_watch *watch);
 
+/* Checks that a model has `count` sites of attention, and that none is written beyond a capacity.
+ */
+void run_check_sites(const fv_model *model, int count);
+
+/* Appends what the recipe's task shows of the model, as training does for eval.samples. */
+fv_status run_samples(fv_ctx *ctx, const fv_recipe *recipe, fv_model *model, int count,
+                      fv_text *out);
+
 #endif

@@ -9,7 +9,7 @@ static size_t index_count(const fv_documents *d)
     return (size_t)d->packed.sequences + 1 + (size_t)d->packed.total;
 }
 
-void fv_documents_free(fv_documents *d)
+static void free_documents(fv_documents *d)
 {
     if (d->begin) fv_mem_free(&d->packed.ctx->mem, d->begin, index_count(d) * sizeof *d->begin);
     fv_packed_free(&d->packed);
@@ -27,7 +27,7 @@ static void number_rows(fv_documents *d)
             d->order[p->first[t] + i] = d->begin[p->order[i]] + t;
 }
 
-fv_status fv_documents_make(fv_ctx *ctx, const fv_batch *batch, int64_t vector, fv_documents *d)
+static fv_status make_documents(fv_ctx *ctx, const fv_batch *batch, int64_t vector, fv_documents *d)
 {
     const fv_field *field = fv_batch_find(batch, "source");
     *d = (fv_documents){.field = field, .packed = {.ctx = ctx}};
@@ -91,19 +91,29 @@ fv_tensor *fv_documents_places(fv_ctx *ctx, const fv_documents *d)
     return t;
 }
 
-fv_tensor *fv_documents_pack(fv_ctx *ctx, const fv_documents *d, fv_tensor *x)
+/* x [total, width] in the order of the packed rows. */
+static fv_tensor *pack(fv_ctx *ctx, const fv_documents *d, fv_tensor *x)
 {
     return fv_index_select(ctx, x, fv_from_host(ctx, FV_I64, 1, &d->packed.total, d->order), 0);
 }
 
-fv_status fv_memory_from_documents(fv_ctx *ctx, const fv_documents *d, fv_tensor *packed,
-                                   const fv_encode_call *call, fv_memory *out)
+fv_status fv_documents_encode(fv_ctx *ctx, int64_t vector, fv_documents_run run,
+                              const void *encoder, const fv_batch *batch,
+                              const fv_encode_call *call, fv_memory *out)
 {
-    const fv_packed_sequences *p = &d->packed;
-    out->summary = fv_packed_pool(ctx, p, packed, FV_POOL_MEAN);
-    if (call->order)
-        out->summary = fv_index_select(ctx, out->summary,
-                                       fv_from_host(ctx, FV_I64, 1, &p->sequences, call->order), 0);
-    fv_memory_from_packed(ctx, packed, p, call, out);
-    return ctx->error;
+    fv_documents d;
+    const fv_packed_sequences *p = &d.packed;
+    *out = (fv_memory){.n = 0};
+    fv_status status = make_documents(ctx, batch, vector, &d);
+    if (status == FV_OK && p->sequences > 0) {
+        fv_tensor *h = pack(ctx, &d, run(ctx, encoder, &d, call->training));
+        out->summary = fv_packed_pool(ctx, p, h, FV_POOL_MEAN);
+        if (call->order)
+            out->summary = fv_index_select(
+                ctx, out->summary, fv_from_host(ctx, FV_I64, 1, &p->sequences, call->order), 0);
+        fv_memory_from_packed(ctx, h, p, call, out);
+        status = ctx->error;
+    }
+    free_documents(&d);
+    return status;
 }

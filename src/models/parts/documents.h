@@ -2,14 +2,12 @@
  * The field "source" of a batch as documents: its rows one after the other, tokens or vectors, for
  * encoders that process all positions at once.
  *
- *     fv_documents d;
- *     fv_status s = fv_documents_make(ctx, batch, cfg->embedding, &d);
- *     if (s == FV_OK && d.packed.sequences > 0) {
- *         fv_tensor *x = fv_documents_embed(ctx, &d, embedding);          // [total, width]
- *         x = ...;
- *         s = fv_memory_from_documents(ctx, &d, fv_documents_pack(ctx, &d, x), call, out);
+ *     static fv_tensor *run(fv_ctx *ctx, const void *encoder, const fv_documents *d, bool training)
+ *     {
+ *         fv_tensor *x = fv_documents_embed(ctx, d, embedding);           // [total, width]
+ *         ...
  *     }
- *     fv_documents_free(&d);                                              // after a failure too
+ *     s = fv_documents_encode(ctx, cfg->embedding, run, encoder, batch, call, out);
  */
 #ifndef FV_MODELS_PARTS_DOCUMENTS_H
 #define FV_MODELS_PARTS_DOCUMENTS_H
@@ -24,18 +22,20 @@ typedef struct fv_documents {
     int64_t *order; /* [total]: packed row -> row of this one */
 } fv_documents;
 
-/* `vector` is the width of an entry that is not a token. An empty batch has no sequences. Fails:
- * ARGUMENT (no such field, an empty row), MEMORY. */
-fv_status fv_documents_make(fv_ctx *ctx, const fv_batch *batch, int64_t vector, fv_documents *d);
-void fv_documents_free(fv_documents *d);
+/* The states [total, width] of all entries of the documents, in their order. */
+typedef fv_tensor *(*fv_documents_run)(fv_ctx *ctx, const void *encoder, const fv_documents *d,
+                                       bool training);
+
+/* The memory of a batch: the states that `run` returns, and their mean as its summary. `vector` is
+ * the width of an entry that is not a token. An empty batch has an empty memory, without a call of
+ * `run`. Fails: ARGUMENT (no such field, an empty row), MEMORY. */
+fv_status fv_documents_encode(fv_ctx *ctx, int64_t vector, fv_documents_run run,
+                              const void *encoder, const fv_batch *batch,
+                              const fv_encode_call *call, fv_memory *out);
+
 /* [total, width]: rows of `embedding`, or the vectors. */
 fv_tensor *fv_documents_embed(fv_ctx *ctx, const fv_documents *d, fv_tensor *embedding);
 /* i64 [total]: the place of each entry in its row. */
 fv_tensor *fv_documents_places(fv_ctx *ctx, const fv_documents *d);
-/* [total, width] in the order of the packed rows. */
-fv_tensor *fv_documents_pack(fv_ctx *ctx, const fv_documents *d, fv_tensor *x);
-/* The memory of packed states; its summary is their mean. */
-fv_status fv_memory_from_documents(fv_ctx *ctx, const fv_documents *d, fv_tensor *packed,
-                                   const fv_encode_call *call, fv_memory *out);
 
 #endif

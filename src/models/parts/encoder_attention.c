@@ -100,8 +100,9 @@ static fv_tensor *run_rows(fv_ctx *ctx, const attention_encoder *e, const fv_doc
     return joined;
 }
 
-static fv_tensor *run(fv_ctx *ctx, const attention_encoder *e, const fv_documents *d, bool training)
+static fv_tensor *run(fv_ctx *ctx, const void *encoder, const fv_documents *d, bool training)
 {
+    const attention_encoder *e = encoder;
     fv_tensor *x = fv_documents_embed(ctx, d, e->embedding);
     if (training) {
         fv_tensor *before = fv_draw_numbers_set(
@@ -112,21 +113,14 @@ static fv_tensor *run(fv_ctx *ctx, const attention_encoder *e, const fv_document
     fv_tensor *rows = fv_places_rows(ctx, &e->stack.places, 0, d->packed.steps);
     if (rows) x = fv_positions_apply(ctx, x, at_places(ctx, d, rows, 0), e->stack.places.how);
     const bool relative = e->stack.places.kind == FV_SEQ2SEQ_POSITIONS_RELATIVE;
-    x = (relative ? run_rows : run_varlen)(ctx, e, d, x, training);
-    return fv_documents_pack(ctx, d, x);
+    return (relative ? run_rows : run_varlen)(ctx, e, d, x, training);
 }
 
 static fv_status encode(fv_ctx *ctx, void *self, const fv_batch *batch, const fv_encode_call *call,
                         fv_memory *out)
 {
     const attention_encoder *e = self;
-    fv_documents d;
-    *out = (fv_memory){.n = 0};
-    fv_status status = fv_documents_make(ctx, batch, e->vector, &d);
-    if (status == FV_OK && d.packed.sequences > 0)
-        status = fv_memory_from_documents(ctx, &d, run(ctx, e, &d, call->training), call, out);
-    fv_documents_free(&d);
-    return status;
+    return fv_documents_encode(ctx, e->vector, run, e, batch, call, out);
 }
 
 const fv_encoder_part fv_encoder_attention = {

@@ -92,8 +92,9 @@ static fv_tensor *inputs(fv_ctx *ctx, const conv_encoder *e, const fv_documents 
     return fv_positions_apply(ctx, x, rows, e->places.how);
 }
 
-static fv_tensor *run(fv_ctx *ctx, const conv_encoder *e, const fv_documents *d, bool training)
+static fv_tensor *run(fv_ctx *ctx, const void *encoder, const fv_documents *d, bool training)
 {
+    const conv_encoder *e = encoder;
     fv_tensor *before = ctx->draw_numbers;
     if (training)
         fv_draw_numbers_set(ctx, fv_draw_numbers_of(ctx, d->packed.sequences, d->field->length));
@@ -113,15 +114,7 @@ static fv_status encode(fv_ctx *ctx, void *self, const fv_batch *batch, const fv
                         fv_memory *out)
 {
     const conv_encoder *e = self;
-    fv_documents d;
-    *out = (fv_memory){.n = 0};
-    fv_status status = fv_documents_make(ctx, batch, e->vector, &d);
-    if (status == FV_OK && d.packed.sequences > 0) {
-        fv_tensor *h = fv_documents_pack(ctx, &d, run(ctx, e, &d, call->training));
-        status = fv_memory_from_documents(ctx, &d, h, call, out);
-    }
-    fv_documents_free(&d);
-    return status;
+    return fv_documents_encode(ctx, e->vector, run, e, batch, call, out);
 }
 
 const fv_encoder_part fv_encoder_conv = {

@@ -67,8 +67,9 @@ static int64_t width(const fv_seq2seq_config *c) { return c->encoder_hidden; }
 /* ---- encoding ------------------------------------------------------------------------------- */
 
 /* Rows are documents of one long row, so that a row's states do not depend on the others. */
-static fv_tensor *run(fv_ctx *ctx, const set_encoder *e, const fv_documents *r, bool training)
+static fv_tensor *run(fv_ctx *ctx, const void *encoder, const fv_documents *r, bool training)
 {
+    const set_encoder *e = encoder;
     const int64_t ends = r->packed.sequences + 1;
     fv_tensor *before = ctx->draw_numbers;
     if (training)
@@ -90,15 +91,7 @@ static fv_status encode(fv_ctx *ctx, void *self, const fv_batch *batch, const fv
                         fv_memory *out)
 {
     const set_encoder *e = self;
-    fv_documents r;
-    *out = (fv_memory){.n = 0};
-    fv_status status = fv_documents_make(ctx, batch, e->vector, &r);
-    if (status == FV_OK && r.packed.sequences > 0) {
-        fv_tensor *h = fv_documents_pack(ctx, &r, run(ctx, e, &r, call->training));
-        status = fv_memory_from_documents(ctx, &r, h, call, out);
-    }
-    fv_documents_free(&r);
-    return status;
+    return fv_documents_encode(ctx, e->vector, run, e, batch, call, out);
 }
 
 const fv_encoder_part fv_encoder_set = {

@@ -39,17 +39,13 @@ typedef struct means {
 } means;
 
 typedef struct ratings_task {
-    fv_ctx *ctx;
-    const fv_recipe *recipe;
+    fv_made_task made;
     int movies;
     uint64_t seed;
-    int64_t count[FV_MADE_PARTS], batch;
     fv_movie movie[FV_TASTE_MOVIES];
     char name[FV_TASTE_MOVIES][FV_MOVIE_NAME];
     const char *names[FV_TASTE_MOVIES];
     means means;
-    fv_batches *order;
-    fv_step_parts parts;
     fv_taste_batch rows; /* of the step, or of a held-out batch */
     char report[160];
 } ratings_task;
@@ -59,56 +55,35 @@ typedef struct ratings_task {
 static void close_task(void *self)
 {
     ratings_task *t = self;
-    fv_ctx *ctx = t->ctx;
-    fv_batches_destroy(&t->order);
-    fv_step_parts_free(ctx, &t->parts);
+    fv_ctx *ctx = t->made.ctx;
+    fv_made_close(&t->made);
     fv_taste_batch_free(&t->rows);
     if (t->means.viewer)
         fv_mem_free(&ctx->mem, t->means.viewer,
-                    (size_t)t->count[FV_MADE_TRAIN] * sizeof *t->means.viewer);
+                    (size_t)t->made.count[FV_MADE_TRAIN] * sizeof *t->means.viewer);
     fv_mem_free(&ctx->mem, t, sizeof *t);
 }
 
-static fv_status read_counts(ratings_task *t)
+static fv_status check_counts(const fv_task_config *cfg)
 {
-    static const char *const names[FV_MADE_PARTS] = {"data.train_count", "data.valid_count",
-                                                     "data.test_count"};
+    static const char *const names[] = {"data.train_count", "data.valid_count", "data.test_count"};
     for (int i = 0; i < FV_MADE_PARTS; i++) {
-        const int64_t asked = fv_recipe_int(t->recipe, names[i]);
-        FV_RETURN_IF(asked > MOST_VIEWERS, t->ctx, FV_ERR_ARGUMENT,
+        const int64_t asked = fv_recipe_int(cfg->recipe, names[i]);
+        FV_RETURN_IF(asked > MOST_VIEWERS, cfg->ctx, FV_ERR_ARGUMENT,
                      "%s: expected at most %d viewers, got %lld", names[i], (int)MOST_VIEWERS,
                      (long long)asked);
-        t->count[i] = asked > 0 ? asked : i == FV_MADE_TRAIN ? DEFAULT_TRAIN : DEFAULT_HELD_OUT;
     }
     return FV_OK;
-}
-
-/* All viewers count the same. */
-static fv_status make_order(ratings_task *t)
-{
-    const int64_t n = t->count[FV_MADE_TRAIN];
-    const size_t bytes = (size_t)n * sizeof(int64_t);
-    int64_t *ones = fv_mem_alloc(&t->ctx->mem, bytes);
-    FV_RETURN_IF(!ones, t->ctx, FV_ERR_MEMORY, "no memory for %lld viewers", (long long)n);
-    for (int64_t i = 0; i < n; i++)
-        ones[i] = 1;
-    fv_batches_config cfg;
-    fv_batches_config_init(&cfg, sizeof cfg);
-    cfg.tokens = cfg.examples = t->batch;
-    cfg.seed = (uint64_t)fv_recipe_int(t->recipe, "train.seed");
-    const fv_status status = fv_batches_create(t->ctx, n, ones, &cfg, &t->order);
-    fv_mem_free(&t->ctx->mem, ones, bytes);
-    return status;
 }
 
 /* A movie without ratings has the mean of all. */
 static fv_status make_means(ratings_task *t)
 {
-    const int64_t viewers = t->count[FV_MADE_TRAIN];
+    const int64_t viewers = t->made.count[FV_MADE_TRAIN];
     int64_t rated[FV_TASTE_MOVIES] = {0};
     means *m = &t->means;
-    m->viewer = fv_mem_zalloc(&t->ctx->mem, (size_t)viewers * sizeof *m->viewer);
-    FV_RETURN_IF(!m->viewer, t->ctx, FV_ERR_MEMORY, "no memory for %lld viewers",
+    m->viewer = fv_mem_zalloc(&t->made.ctx->mem, (size_t)viewers * sizeof *m->viewer);
+    FV_RETURN_IF(!m->viewer, t->made.ctx, FV_ERR_MEMORY, "no memory for %lld viewers",
                  (long long)viewers);
     for (int64_t i = 0; i < viewers; i++) {
         fv_viewer v;
@@ -127,17 +102,16 @@ static fv_status make_means(ratings_task *t)
     return FV_OK;
 }
 
-static fv_status open_in(ratings_task *t, fv_data_spec *spec)
+static fv_status open_in(ratings_task *t, const fv_task_config *cfg, fv_data_spec *spec)
 {
-    const int64_t asked = fv_recipe_int(t->recipe, "train.batch_examples");
-    t->batch = asked > 0 ? asked : DEFAULT_BATCH;
-    t->movies = (int)fv_recipe_int(t->recipe, "ratings.movies");
-    t->seed = (uint64_t)fv_recipe_int(t->recipe, "ratings.seed");
-    FV_TRY(read_counts(t));
+    const fv_made_defaults defaults = {
+        .batch = DEFAULT_BATCH, .train = DEFAULT_TRAIN, .held_out = DEFAULT_HELD_OUT, .longest = 1};
+    t->movies = (int)fv_recipe_int(cfg->recipe, "ratings.movies");
+    t->seed = (uint64_t)fv_recipe_int(cfg->recipe, "ratings.seed");
+    FV_TRY(check_counts(cfg));
+    FV_TRY(fv_made_open(&t->made, cfg, &defaults));
     FV_TRY(make_means(t));
-    FV_TRY(make_order(t));
-    FV_TRY(fv_step_parts_create(t->ctx, t->recipe, &t->parts));
-    FV_TRY(fv_taste_batch_create(t->ctx, t->batch * t->parts.count, &t->rows));
+    FV_TRY(fv_taste_batch_create(t->made.ctx, t->made.batch * t->made.parts.count, &t->rows));
     for (int i = 0; i < t->movies; i++) {
         fv_movie_make(t->seed, i, &t->movie[i]);
         fv_movie_name(i, t->name[i]);
@@ -147,9 +121,9 @@ static fv_status open_in(ratings_task *t, fv_data_spec *spec)
     spec->label_count = t->movies;
     spec->ability = FV_CAN_RATE;
     const bool fits = fv_data_spec_set(spec, "movies", t->movies) &&
-                      fv_data_spec_set(spec, "viewers", t->count[FV_MADE_TRAIN]) &&
+                      fv_data_spec_set(spec, "viewers", t->made.count[FV_MADE_TRAIN]) &&
                       fv_data_spec_set(spec, "seed", (int64_t)t->seed);
-    FV_RETURN_IF(!fits, t->ctx, FV_ERR_LIMIT, "a model has no room for more numbers");
+    FV_RETURN_IF(!fits, t->made.ctx, FV_ERR_LIMIT, "a model has no room for more numbers");
     return FV_OK;
 }
 
@@ -157,18 +131,14 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
 {
     ratings_task *t = fv_mem_zalloc(&cfg->ctx->mem, sizeof *t);
     FV_RETURN_IF(!t, cfg->ctx, FV_ERR_MEMORY, "no memory for a training run");
-    t->ctx = cfg->ctx;
-    t->recipe = cfg->recipe;
-    return fv_task_opened(open_in(t, spec), close_task, t, self);
+    t->made.ctx = cfg->ctx;
+    return fv_task_opened(open_in(t, cfg, spec), close_task, t, self);
 }
 
 static fv_status prepare(void *self, fv_model *model)
 {
     const ratings_task *t = self;
-    FV_RETURN_IF(strcmp(fv_model_kind_of(model)->name, "recommender") != 0, t->ctx, FV_ERR_ARGUMENT,
-                 "train.task is ratings: expected model.kind = \"recommender\", got \"%s\"",
-                 fv_model_kind_of(model)->name);
-    return FV_OK;
+    return fv_made_check_kind(&t->made, model, "ratings", "recommender");
 }
 
 static const char *report(void *self)
@@ -177,7 +147,7 @@ static const char *report(void *self)
     snprintf(t->report, sizeof t->report,
              "%lld viewers with %d ratings each of %d movies, %d held out for each of validation "
              "and test",
-             (long long)t->count[FV_MADE_TRAIN], (int)FV_TASTE_RATED, t->movies,
+             (long long)t->made.count[FV_MADE_TRAIN], (int)FV_TASTE_RATED, t->movies,
              (int)FV_TASTE_HELD_OUT);
     return t->report;
 }
@@ -203,7 +173,7 @@ static fv_status begin(void *self, fv_model *model, uint64_t step, int phase, fv
     (void)model;
     (void)step;
     (void)phase;
-    FV_TRY(fv_made_begin(t->order, &t->parts, &t->rows.count, add_example, t, plan));
+    FV_TRY(fv_made_begin(&t->made, &t->rows.count, add_example, plan));
     plan->tokens = (double)(t->rows.count * FV_TASTE_HISTORY);
     return FV_OK;
 }
@@ -212,24 +182,12 @@ static fv_status step_batch(void *self, fv_model *model, uint64_t step, int phas
                             fv_batch *out)
 {
     ratings_task *t = self;
-    const int64_t *first = t->parts.first + part;
+    const int64_t *first = t->made.parts.first + part;
     (void)model;
     (void)step;
     (void)phase;
     *out = fv_taste_batch_of(&t->rows, first[0], first[1] - first[0]);
     return FV_OK;
-}
-
-static void get_position(void *self, int64_t position[FV_TASK_POSITION])
-{
-    const ratings_task *t = self;
-    fv_batches_place(t->order, &position[0], &position[1]);
-}
-
-static fv_status set_position(void *self, const int64_t position[FV_TASK_POSITION])
-{
-    const ratings_task *t = self;
-    return fv_batches_seek(t->order, position[0], position[1]);
 }
 
 /* ---- metrics -------------------------------------------------------------------------------- */
@@ -311,10 +269,10 @@ static void add_row(const ratings_task *t, const fv_taste_row *r, fv_made_part w
 /* The held-out ratings of the viewers of a part. */
 static fv_status rate_viewers(ratings_task *t, fv_model *model, fv_made_part who, tally *sum)
 {
-    for (int64_t first = 0; first < t->count[who]; first += t->batch) {
+    for (int64_t first = 0; first < t->made.count[who]; first += t->made.batch) {
         t->rows.count = 0;
-        for (int64_t i = first; i < t->count[who] && i < first + t->batch; i++)
-            add_viewer(t, who, i, fv_made_held_out(t->recipe));
+        for (int64_t i = first; i < t->made.count[who] && i < first + t->made.batch; i++)
+            add_viewer(t, who, i, fv_made_held_out(t->made.recipe));
         FV_TRY(fv_taste_batch_rate(&t->rows, model));
         for (int64_t i = 0; i < t->rows.count; i++)
             add_row(t, &t->rows.row[i], who, sum);
@@ -337,7 +295,7 @@ static fv_status evaluate_in(ratings_task *t, fv_model *model, tally *sum, fv_me
     fv_metric_add(metrics, count, "same_kind", sum->same / sum->queries, true);
     fv_metric_add(metrics, count, "in_history", sum->history / sum->queries, true);
     sum->count = 0;
-    FV_TRY(rate_viewers(t, model, fv_made_held_out(t->recipe), sum));
+    FV_TRY(rate_viewers(t, model, fv_made_held_out(t->made.recipe), sum));
     fv_metric_add(metrics, count, "new_viewers", accuracy(sum->model, sum->count), true);
     return FV_OK;
 }
@@ -347,14 +305,14 @@ static fv_status evaluate(void *self, fv_model *model, fv_metric *metrics, int *
     ratings_task *t = self;
     int64_t most = 0;
     for (int i = 0; i < FV_MADE_PARTS; i++)
-        if (t->count[i] > most) most = t->count[i];
+        if (t->made.count[i] > most) most = t->made.count[i];
     most *= FV_TASTE_HELD_OUT;
     const size_t bytes = 2 * (size_t)most * sizeof(scored);
-    scored *list = fv_mem_alloc(&t->ctx->mem, bytes);
-    FV_RETURN_IF(!list, t->ctx, FV_ERR_MEMORY, "no memory for scores");
+    scored *list = fv_mem_alloc(&t->made.ctx->mem, bytes);
+    FV_RETURN_IF(!list, t->made.ctx, FV_ERR_MEMORY, "no memory for scores");
     tally sum = {.model = list, .means = list + most};
     const fv_status status = evaluate_in(t, model, &sum, metrics, count);
-    fv_mem_free(&t->ctx->mem, list, bytes);
+    fv_mem_free(&t->made.ctx->mem, list, bytes);
     return status;
 }
 
@@ -381,13 +339,13 @@ static fv_status print_viewer(ratings_task *t, fv_model *model, int64_t number, 
                       t->name[r->candidate[c]]);
     }
     n += snprintf(line + n, sizeof line - (size_t)n, "\n");
-    return fv_text_append(t->ctx, out, line, (size_t)n);
+    return fv_text_append(t->made.ctx, out, line, (size_t)n);
 }
 
 static fv_status show(void *self, fv_model *model, int count, fv_text *out)
 {
     ratings_task *t = self;
-    for (int64_t i = 0; i < count && i < t->count[FV_MADE_TRAIN]; i++)
+    for (int64_t i = 0; i < count && i < t->made.count[FV_MADE_TRAIN]; i++)
         FV_TRY(print_viewer(t, model, i, out));
     return FV_OK;
 }
@@ -406,6 +364,6 @@ const fv_task_kind fv_task_ratings = {
     .batch = step_batch,
     .evaluate = evaluate,
     .show = show,
-    .get_position = get_position,
-    .set_position = set_position,
+    .get_position = fv_made_get_position,
+    .set_position = fv_made_set_position,
 };

@@ -25,14 +25,10 @@ static const fv_key keys[] = {
 static fv_key_table story_keys(void) { return (fv_key_table){keys, sizeof keys / sizeof *keys}; }
 
 typedef struct stories_task {
-    fv_ctx *ctx;
-    const fv_recipe *recipe;
+    fv_made_task made;
     int facts;
-    int64_t count[FV_MADE_PARTS], batch;
     int64_t words[FV_STORY_VOCABULARY];
     const char *answers[FV_STORY_VOCABULARY];
-    fv_batches *order;
-    fv_step_parts parts;
     fv_story_batch rows; /* of the step, or of a held-out batch */
     char report[160];
 } stories_task;
@@ -42,68 +38,22 @@ typedef struct stories_task {
 static void close_task(void *self)
 {
     stories_task *t = self;
-    fv_ctx *ctx = t->ctx;
-    fv_batches_destroy(&t->order);
-    fv_step_parts_free(ctx, &t->parts);
+    fv_ctx *ctx = t->made.ctx;
+    fv_made_close(&t->made);
     fv_story_batch_free(&t->rows);
     fv_mem_free(&ctx->mem, t, sizeof *t);
 }
 
-static fv_status make_tokenizer(fv_ctx *ctx, fv_tokenizer **out)
+static fv_status open_in(stories_task *t, const fv_task_config *cfg, fv_data_spec *spec)
 {
-    fv_tokenizer_trainer_config cfg;
-    fv_tokenizer_trainer *trainer = NULL;
-    fv_tokenizer_trainer_config_init(&cfg, sizeof cfg, FV_TOKENIZER_WORDS);
-    FV_TRY(fv_tokenizer_trainer_create(ctx, &cfg, &trainer));
-    fv_status status = FV_OK;
-    const char *word;
-    for (int i = 0; status == FV_OK && (word = fv_story_word(i)); i++)
-        status = fv_tokenizer_trainer_add(trainer, word, strlen(word));
-    if (status == FV_OK) status = fv_tokenizer_trainer_finish(trainer, out);
-    fv_tokenizer_trainer_destroy(&trainer);
-    return status;
-}
-
-/* All stories count the same. */
-static fv_status make_order(stories_task *t)
-{
-    const int64_t n = t->count[FV_MADE_TRAIN];
-    const size_t bytes = (size_t)n * sizeof(int64_t);
-    int64_t *ones = fv_mem_alloc(&t->ctx->mem, bytes);
-    FV_RETURN_IF(!ones, t->ctx, FV_ERR_MEMORY, "no memory for %lld stories", (long long)n);
-    for (int64_t i = 0; i < n; i++)
-        ones[i] = 1;
-    fv_batches_config cfg;
-    fv_batches_config_init(&cfg, sizeof cfg);
-    cfg.tokens = cfg.examples = t->batch;
-    cfg.seed = (uint64_t)fv_recipe_int(t->recipe, "train.seed");
-    const fv_status status = fv_batches_create(t->ctx, n, ones, &cfg, &t->order);
-    fv_mem_free(&t->ctx->mem, ones, bytes);
-    return status;
-}
-
-static void read_counts(stories_task *t)
-{
-    static const char *const names[FV_MADE_PARTS] = {"data.train_count", "data.valid_count",
-                                                     "data.test_count"};
-    for (int i = 0; i < FV_MADE_PARTS; i++) {
-        const int64_t asked = fv_recipe_int(t->recipe, names[i]);
-        t->count[i] = asked > 0 ? asked : i == FV_MADE_TRAIN ? DEFAULT_TRAIN : DEFAULT_HELD_OUT;
-    }
-}
-
-static fv_status open_in(stories_task *t, fv_data_spec *spec)
-{
-    const int64_t asked = fv_recipe_int(t->recipe, "train.batch_examples");
-    t->batch = asked > 0 ? asked : DEFAULT_BATCH;
-    t->facts = (int)fv_recipe_int(t->recipe, "data.facts");
-    read_counts(t);
-    FV_TRY(make_order(t));
-    FV_TRY(fv_step_parts_create(t->ctx, t->recipe, &t->parts));
-    FV_TRY(fv_story_batch_create(t->ctx, t->batch * t->parts.count, &t->rows));
-    FV_TRY(make_tokenizer(t->ctx, &spec->source));
+    const fv_made_defaults defaults = {
+        .batch = DEFAULT_BATCH, .train = DEFAULT_TRAIN, .held_out = DEFAULT_HELD_OUT, .longest = 1};
+    t->facts = (int)fv_recipe_int(cfg->recipe, "data.facts");
+    FV_TRY(fv_made_open(&t->made, cfg, &defaults));
+    FV_TRY(fv_story_batch_create(t->made.ctx, t->made.batch * t->made.parts.count, &t->rows));
+    FV_TRY(fv_made_tokenizer(t->made.ctx, fv_story_word, &spec->source));
     spec->target = spec->source;
-    FV_TRY(fv_story_tokens(t->ctx, spec->source, t->words));
+    FV_TRY(fv_story_tokens(t->made.ctx, spec->source, t->words));
     for (int i = 0; i < fv_story_answers(); i++)
         t->answers[i] = fv_story_answer(i);
     spec->labels = t->answers;
@@ -112,7 +62,7 @@ static fv_status open_in(stories_task *t, fv_data_spec *spec)
     const bool fits = fv_data_spec_set(spec, "words", FV_STORY_WORDS) &&
                       fv_data_spec_set(spec, "sentences", fv_story_most(t->facts)) &&
                       fv_data_spec_set(spec, "facts", t->facts);
-    FV_RETURN_IF(!fits, t->ctx, FV_ERR_LIMIT, "a model has no room for more numbers");
+    FV_RETURN_IF(!fits, t->made.ctx, FV_ERR_LIMIT, "a model has no room for more numbers");
     return FV_OK;
 }
 
@@ -120,18 +70,14 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
 {
     stories_task *t = fv_mem_zalloc(&cfg->ctx->mem, sizeof *t);
     FV_RETURN_IF(!t, cfg->ctx, FV_ERR_MEMORY, "no memory for a training run");
-    t->ctx = cfg->ctx;
-    t->recipe = cfg->recipe;
-    return fv_task_opened(open_in(t, spec), close_task, t, self);
+    t->made.ctx = cfg->ctx;
+    return fv_task_opened(open_in(t, cfg, spec), close_task, t, self);
 }
 
 static fv_status prepare(void *self, fv_model *model)
 {
     const stories_task *t = self;
-    FV_RETURN_IF(strcmp(fv_model_kind_of(model)->name, "reader") != 0, t->ctx, FV_ERR_ARGUMENT,
-                 "train.task is stories: expected model.kind = \"reader\", got \"%s\"",
-                 fv_model_kind_of(model)->name);
-    return FV_OK;
+    return fv_made_check_kind(&t->made, model, "stories", "reader");
 }
 
 static const char *report(void *self)
@@ -139,8 +85,8 @@ static const char *report(void *self)
     stories_task *t = self;
     snprintf(t->report, sizeof t->report,
              "%lld stories for training, %lld for validation, %lld for the test; %d facts",
-             (long long)t->count[FV_MADE_TRAIN], (long long)t->count[FV_MADE_VALID],
-             (long long)t->count[FV_MADE_TEST], t->facts);
+             (long long)t->made.count[FV_MADE_TRAIN], (long long)t->made.count[FV_MADE_VALID],
+             (long long)t->made.count[FV_MADE_TEST], t->facts);
     return t->report;
 }
 
@@ -165,7 +111,7 @@ static fv_status begin(void *self, fv_model *model, uint64_t step, int phase, fv
     (void)model;
     (void)step;
     (void)phase;
-    FV_TRY(fv_made_begin(t->order, &t->parts, &t->rows.count, add_example, t, plan));
+    FV_TRY(fv_made_begin(&t->made, &t->rows.count, add_example, plan));
     plan->tokens = 0;
     for (int64_t i = 0; i < t->rows.count; i++)
         plan->tokens += (double)t->rows.row[i].questions;
@@ -176,24 +122,12 @@ static fv_status step_batch(void *self, fv_model *model, uint64_t step, int phas
                             fv_batch *out)
 {
     stories_task *t = self;
-    const int64_t *first = t->parts.first + part;
+    const int64_t *first = t->made.parts.first + part;
     (void)model;
     (void)step;
     (void)phase;
     *out = fv_story_batch_of(&t->rows, first[0], first[1] - first[0]);
     return FV_OK;
-}
-
-static void get_position(void *self, int64_t position[FV_TASK_POSITION])
-{
-    const stories_task *t = self;
-    fv_batches_place(t->order, &position[0], &position[1]);
-}
-
-static fv_status set_position(void *self, const int64_t position[FV_TASK_POSITION])
-{
-    const stories_task *t = self;
-    return fv_batches_seek(t->order, position[0], position[1]);
 }
 
 /* ---- metrics -------------------------------------------------------------------------------- */
@@ -216,7 +150,7 @@ static void count_answers(const stories_task *t, int64_t (*answer)[FV_STORY_QUES
 
 static fv_status count_summaries(stories_task *t, fv_model *model, tally *sum)
 {
-    fv_ctx *ctx = t->ctx;
+    fv_ctx *ctx = t->made.ctx;
     fv_tensor *logits = NULL;
     const fv_batch batch = fv_story_batch_of(&t->rows, 0, t->rows.count);
     fv_reader_run(ctx, fv_model_self(model), &batch, NULL, &logits);
@@ -246,28 +180,28 @@ static fv_status count_summaries(stories_task *t, fv_model *model, tally *sum)
 static fv_status evaluate_batch(stories_task *t, fv_model *model, tally *sum)
 {
     const size_t bytes = (size_t)t->rows.count * FV_STORY_QUESTIONS * sizeof(int64_t);
-    int64_t(*answer)[FV_STORY_QUESTIONS] = fv_mem_alloc(&t->ctx->mem, bytes);
-    FV_RETURN_IF(!answer, t->ctx, FV_ERR_MEMORY, "no memory for answers");
+    int64_t(*answer)[FV_STORY_QUESTIONS] = fv_mem_alloc(&t->made.ctx->mem, bytes);
+    FV_RETURN_IF(!answer, t->made.ctx, FV_ERR_MEMORY, "no memory for answers");
     fv_status status = fv_story_batch_answer(&t->rows, model, answer, NULL);
     if (status == FV_OK) count_answers(t, answer, sum);
-    fv_mem_free(&t->ctx->mem, answer, bytes);
+    fv_mem_free(&t->made.ctx->mem, answer, bytes);
     FV_TRY(status);
-    fv_scope_begin(t->ctx);
-    fv_no_grad_begin(t->ctx);
+    fv_scope_begin(t->made.ctx);
+    fv_no_grad_begin(t->made.ctx);
     status = count_summaries(t, model, sum);
-    fv_no_grad_end(t->ctx);
-    fv_scope_end(t->ctx);
+    fv_no_grad_end(t->made.ctx);
+    fv_scope_end(t->made.ctx);
     return status;
 }
 
 static fv_status evaluate(void *self, fv_model *model, fv_metric *metrics, int *count)
 {
     stories_task *t = self;
-    const fv_made_part part = fv_made_held_out(t->recipe);
+    const fv_made_part part = fv_made_held_out(t->made.recipe);
     tally sum = {.stories = 0};
-    for (int64_t first = 0; first < t->count[part]; first += t->batch) {
+    for (int64_t first = 0; first < t->made.count[part]; first += t->made.batch) {
         t->rows.count = 0;
-        for (int64_t i = first; i < t->count[part] && i < first + t->batch; i++)
+        for (int64_t i = first; i < t->made.count[part] && i < first + t->made.batch; i++)
             add_story(t, part, i);
         FV_TRY(evaluate_batch(t, model, &sum));
     }
@@ -286,9 +220,9 @@ static fv_status show(void *self, fv_model *model, int count, fv_text *out)
 {
     stories_task *t = self;
     int64_t answer[16][FV_STORY_QUESTIONS];
-    const fv_made_part part = fv_made_held_out(t->recipe);
+    const fv_made_part part = fv_made_held_out(t->made.recipe);
     t->rows.count = 0;
-    for (int i = 0; i < count && i < 16 && i < t->rows.room && i < t->count[part]; i++)
+    for (int i = 0; i < count && i < 16 && i < t->rows.room && i < t->made.count[part]; i++)
         add_story(t, part, i);
     if (t->rows.count == 0) return FV_OK;
     FV_TRY(fv_story_batch_answer(&t->rows, model, answer, NULL));
@@ -304,7 +238,7 @@ static fv_status show(void *self, fv_model *model, int count, fv_text *out)
                 snprintf(line, sizeof line, "story %-4lld %s  %s%s%s\n", (long long)i, text,
                          fv_story_answer((int)answer[i][k]), right ? "" : ", expected ",
                          right ? "" : fv_story_answer(q->answer));
-            FV_TRY(fv_text_append(t->ctx, out, line, (size_t)n));
+            FV_TRY(fv_text_append(t->made.ctx, out, line, (size_t)n));
         }
     }
     return FV_OK;
@@ -324,6 +258,6 @@ const fv_task_kind fv_task_stories = {
     .batch = step_batch,
     .evaluate = evaluate,
     .show = show,
-    .get_position = get_position,
-    .set_position = set_position,
+    .get_position = fv_made_get_position,
+    .set_position = fv_made_set_position,
 };

@@ -14,12 +14,8 @@
 enum { DEFAULT_BATCH = 64, DEFAULT_TRAIN = 20000, DEFAULT_HELD_OUT = 500 };
 
 typedef struct walk_task {
-    fv_ctx *ctx;
-    const fv_recipe *recipe;
-    int64_t count[FV_MADE_PARTS], batch;
+    fv_made_task made;
     int64_t words[FV_ERRAND_VOCABULARY];
-    fv_batches *order;
-    fv_step_parts parts;
     fv_errand_batch rows; /* of the step, or of a held-out batch */
     char report[160];
 } walk_task;
@@ -29,75 +25,35 @@ typedef struct walk_task {
 static void close_task(void *self)
 {
     walk_task *t = self;
-    fv_ctx *ctx = t->ctx;
-    fv_batches_destroy(&t->order);
-    fv_step_parts_free(ctx, &t->parts);
+    fv_ctx *ctx = t->made.ctx;
+    fv_made_close(&t->made);
     fv_errand_batch_free(&t->rows);
     fv_mem_free(&ctx->mem, t, sizeof *t);
 }
 
-static fv_status make_tokenizer(fv_ctx *ctx, fv_tokenizer **out)
+static int64_t length_of(int64_t number)
 {
-    fv_tokenizer_trainer_config cfg;
-    fv_tokenizer_trainer *trainer = NULL;
-    fv_tokenizer_trainer_config_init(&cfg, sizeof cfg, FV_TOKENIZER_WORDS);
-    FV_TRY(fv_tokenizer_trainer_create(ctx, &cfg, &trainer));
-    fv_status status = FV_OK;
-    const char *word;
-    for (int i = 0; status == FV_OK && (word = fv_errand_word(i)); i++)
-        status = fv_tokenizer_trainer_add(trainer, word, strlen(word));
-    if (status == FV_OK) status = fv_tokenizer_trainer_finish(trainer, out);
-    fv_tokenizer_trainer_destroy(&trainer);
-    return status;
+    fv_errand e;
+    fv_errand_make(FV_MADE_TRAIN, (uint64_t)number, &e);
+    return e.action_count;
 }
 
-/* Walks of similar length come together, so that few steps are padding. */
-static fv_status make_order(walk_task *t)
+static fv_status open_in(walk_task *t, const fv_task_config *cfg, fv_data_spec *spec)
 {
-    const int64_t n = t->count[FV_MADE_TRAIN];
-    const size_t bytes = (size_t)n * sizeof(int64_t);
-    int64_t *length = fv_mem_alloc(&t->ctx->mem, bytes);
-    FV_RETURN_IF(!length, t->ctx, FV_ERR_MEMORY, "no memory for %lld maps", (long long)n);
-    for (int64_t i = 0; i < n; i++) {
-        fv_errand e;
-        fv_errand_make(FV_MADE_TRAIN, (uint64_t)i, &e);
-        length[i] = e.action_count;
-    }
-    fv_batches_config cfg;
-    fv_batches_config_init(&cfg, sizeof cfg);
-    cfg.examples = t->batch;
-    cfg.tokens = t->batch * FV_ERRAND_ACTIONS;
-    cfg.seed = (uint64_t)fv_recipe_int(t->recipe, "train.seed");
-    const fv_status status = fv_batches_create(t->ctx, n, length, &cfg, &t->order);
-    fv_mem_free(&t->ctx->mem, length, bytes);
-    return status;
-}
-
-static void read_counts(walk_task *t)
-{
-    static const char *const names[FV_MADE_PARTS] = {"data.train_count", "data.valid_count",
-                                                     "data.test_count"};
-    for (int i = 0; i < FV_MADE_PARTS; i++) {
-        const int64_t asked = fv_recipe_int(t->recipe, names[i]);
-        t->count[i] = asked > 0 ? asked : i == FV_MADE_TRAIN ? DEFAULT_TRAIN : DEFAULT_HELD_OUT;
-    }
-}
-
-static fv_status open_in(walk_task *t, fv_data_spec *spec)
-{
-    const int64_t asked = fv_recipe_int(t->recipe, "train.batch_examples");
-    t->batch = asked > 0 ? asked : DEFAULT_BATCH;
-    read_counts(t);
-    FV_TRY(make_order(t));
-    FV_TRY(fv_step_parts_create(t->ctx, t->recipe, &t->parts));
-    FV_TRY(fv_errand_batch_create(t->ctx, t->batch * t->parts.count, &t->rows));
-    FV_TRY(make_tokenizer(t->ctx, &spec->source));
+    const fv_made_defaults defaults = {.batch = DEFAULT_BATCH,
+                                       .train = DEFAULT_TRAIN,
+                                       .held_out = DEFAULT_HELD_OUT,
+                                       .longest = FV_ERRAND_ACTIONS,
+                                       .length = length_of};
+    FV_TRY(fv_made_open(&t->made, cfg, &defaults));
+    FV_TRY(fv_errand_batch_create(t->made.ctx, t->made.batch * t->made.parts.count, &t->rows));
+    FV_TRY(fv_made_tokenizer(t->made.ctx, fv_errand_word, &spec->source));
     spec->target = spec->source;
-    FV_TRY(fv_errand_tokens(t->ctx, spec->source, t->words));
+    FV_TRY(fv_errand_tokens(t->made.ctx, spec->source, t->words));
     spec->ability = FV_CAN_ACT;
     const bool fits = fv_data_spec_set(spec, "seen", FV_WORLD_SEEN) &&
                       fv_data_spec_set(spec, "actions", FV_ACTION_COUNT);
-    FV_RETURN_IF(!fits, t->ctx, FV_ERR_LIMIT, "a model has no room for more numbers");
+    FV_RETURN_IF(!fits, t->made.ctx, FV_ERR_LIMIT, "a model has no room for more numbers");
     return FV_OK;
 }
 
@@ -105,18 +61,14 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
 {
     walk_task *t = fv_mem_zalloc(&cfg->ctx->mem, sizeof *t);
     FV_RETURN_IF(!t, cfg->ctx, FV_ERR_MEMORY, "no memory for a training run");
-    t->ctx = cfg->ctx;
-    t->recipe = cfg->recipe;
-    return fv_task_opened(open_in(t, spec), close_task, t, self);
+    t->made.ctx = cfg->ctx;
+    return fv_task_opened(open_in(t, cfg, spec), close_task, t, self);
 }
 
 static fv_status prepare(void *self, fv_model *model)
 {
     const walk_task *t = self;
-    FV_RETURN_IF(strcmp(fv_model_kind_of(model)->name, "walker") != 0, t->ctx, FV_ERR_ARGUMENT,
-                 "train.task is walk: expected model.kind = \"walker\", got \"%s\"",
-                 fv_model_kind_of(model)->name);
-    return FV_OK;
+    return fv_made_check_kind(&t->made, model, "walk", "walker");
 }
 
 static const char *report(void *self)
@@ -124,8 +76,8 @@ static const char *report(void *self)
     walk_task *t = self;
     snprintf(t->report, sizeof t->report,
              "%lld maps for training, %lld for validation, %lld for the test",
-             (long long)t->count[FV_MADE_TRAIN], (long long)t->count[FV_MADE_VALID],
-             (long long)t->count[FV_MADE_TEST]);
+             (long long)t->made.count[FV_MADE_TRAIN], (long long)t->made.count[FV_MADE_VALID],
+             (long long)t->made.count[FV_MADE_TEST]);
     return t->report;
 }
 
@@ -150,7 +102,7 @@ static fv_status begin(void *self, fv_model *model, uint64_t step, int phase, fv
     (void)model;
     (void)step;
     (void)phase;
-    FV_TRY(fv_made_begin(t->order, &t->parts, &t->rows.count, add_example, t, plan));
+    FV_TRY(fv_made_begin(&t->made, &t->rows.count, add_example, plan));
     plan->tokens = 0;
     for (int64_t i = 0; i < t->rows.count; i++)
         plan->tokens += (double)t->rows.row[i].steps;
@@ -161,24 +113,12 @@ static fv_status step_batch(void *self, fv_model *model, uint64_t step, int phas
                             fv_batch *out)
 {
     walk_task *t = self;
-    const int64_t *first = t->parts.first + part;
+    const int64_t *first = t->made.parts.first + part;
     (void)model;
     (void)step;
     (void)phase;
     *out = fv_errand_batch_of(&t->rows, first[0], first[1] - first[0]);
     return FV_OK;
-}
-
-static void get_position(void *self, int64_t position[FV_TASK_POSITION])
-{
-    const walk_task *t = self;
-    fv_batches_place(t->order, &position[0], &position[1]);
-}
-
-static fv_status set_position(void *self, const int64_t position[FV_TASK_POSITION])
-{
-    const walk_task *t = self;
-    return fv_batches_seek(t->order, position[0], position[1]);
 }
 
 /* ---- metrics -------------------------------------------------------------------------------- */
@@ -193,12 +133,12 @@ static bool is_at_goal(const fv_errand_row *r)
 static fv_status evaluate(void *self, fv_model *model, fv_metric *metrics, int *count)
 {
     walk_task *t = self;
-    const fv_made_part part = fv_made_held_out(t->recipe);
-    const int64_t all = t->count[part];
+    const fv_made_part part = fv_made_held_out(t->made.recipe);
+    const int64_t all = t->made.count[part];
     double reached = 0, place = 0;
-    for (int64_t first = 0; first < all; first += t->batch) {
+    for (int64_t first = 0; first < all; first += t->made.batch) {
         t->rows.count = 0;
-        for (int64_t i = first; i < all && i < first + t->batch; i++)
+        for (int64_t i = first; i < all && i < first + t->made.batch; i++)
             add_map(t, part, i);
         FV_TRY(fv_errand_batch_walk(&t->rows, model));
         for (int64_t i = 0; i < t->rows.count; i++) {
@@ -215,9 +155,9 @@ static fv_status evaluate(void *self, fv_model *model, fv_metric *metrics, int *
 static fv_status show(void *self, fv_model *model, int count, fv_text *out)
 {
     walk_task *t = self;
-    const fv_made_part part = fv_made_held_out(t->recipe);
+    const fv_made_part part = fv_made_held_out(t->made.recipe);
     t->rows.count = 0;
-    for (int i = 0; i < count && i < t->rows.room && i < t->count[part]; i++)
+    for (int i = 0; i < count && i < t->rows.room && i < t->made.count[part]; i++)
         add_map(t, part, i);
     FV_TRY(fv_errand_batch_walk(&t->rows, model));
     for (int64_t i = 0; i < t->rows.count; i++) {
@@ -233,7 +173,7 @@ static fv_status show(void *self, fv_model *model, int count, fv_text *out)
                           fv_action_name((int)r->action[k]));
         n += snprintf(line + n, sizeof line - (size_t)n, ", %s\n",
                       fv_errand_reached(r) ? "reached" : "missed");
-        FV_TRY(fv_text_append(t->ctx, out, line, (size_t)n));
+        FV_TRY(fv_text_append(t->made.ctx, out, line, (size_t)n));
     }
     return FV_OK;
 }
@@ -254,6 +194,6 @@ const fv_task_kind fv_task_walk = {
     .batch = step_batch,
     .evaluate = evaluate,
     .show = show,
-    .get_position = get_position,
-    .set_position = set_position,
+    .get_position = fv_made_get_position,
+    .set_position = fv_made_set_position,
 };
