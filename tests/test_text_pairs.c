@@ -87,7 +87,8 @@ static void check_example(fv_text_task *t, int64_t number, const char *first, co
     CHECK(types && types->row[0] == t->types[0]);
 }
 
-static void both_columns_are_read(void)
+/* A table with tabs is known by its name, whatever packs it. */
+static void check_table(const char *name)
 {
     static const char table[] = "b\tlabel\ta\n"
                                 "say \"no\"\tx\tone\n"
@@ -95,7 +96,7 @@ static void both_columns_are_read(void)
                                 "two\ty\t\"quoted\" word\n";
     fv_ctx *ctx = run_context(1, 5);
     char path[512];
-    snprintf(path, sizeof path, "%s", folder_path("read.tsv"));
+    snprintf(path, sizeof path, "%s", folder_path(name));
     file_write(path, table, sizeof table - 1);
     const run_setting more[] = {{"data.train_csv", path}, {"data.valid_csv", path}, {NULL, NULL}};
     fv_run *run = NULL;
@@ -108,6 +109,12 @@ static void both_columns_are_read(void)
     }
     fv_run_destroy(&run);
     fv_ctx_destroy(&ctx);
+}
+
+static void both_columns_are_read(void)
+{
+    check_table("read.tsv");
+    check_table("read.tsv.gz");
 }
 
 /* 12 tokens with three marks hold nine letters: the longer text gives way. */
@@ -295,7 +302,7 @@ static int fact_in(const char *sentence, int sort)
     return -1;
 }
 
-/* Whether "the <second>" may be said of "the ... <first>": the same word, or its kind. */
+/* Whether "the <second>" may be used for "the ... <first>": the same word, or its kind. */
 static bool is_about(const char *first, const char *second)
 {
     char word[64];

@@ -38,11 +38,11 @@ static const char *const classes[CLASSES] = {"entailment", "contradiction", "neu
 
 /* "the black dog waits in the garden."; without a deed it "is", without deed and place "is here".
  * A fact that is NULL is left out. */
-static int write_first(char *out, size_t bytes, const char *subject, const char *const said[FACTS])
+static int write_first(char *out, size_t bytes, const char *subject, const char *const known[FACTS])
 {
-    const char *place = said[PLACE] ? said[PLACE] : said[DEED] ? "" : "here";
-    return snprintf(out, bytes, "the %s%s%s %s%s%s.", said[COLOUR] ? said[COLOUR] : "",
-                    said[COLOUR] ? " " : "", subject, said[DEED] ? said[DEED] : "is",
+    const char *place = known[PLACE] ? known[PLACE] : known[DEED] ? "" : "here";
+    return snprintf(out, bytes, "the %s%s%s %s%s%s.", known[COLOUR] ? known[COLOUR] : "",
+                    known[COLOUR] ? " " : "", subject, known[DEED] ? known[DEED] : "is",
                     *place ? " " : "", place);
 }
 
@@ -54,15 +54,15 @@ void fv_draw_entailment(const fv_made_config *cfg, uint64_t number, fv_drawn *ou
         fv_rng_draw(key, number, i, r + 4 * i);
     const struct subject *subject = &subjects[r[0] % SUBJECTS];
     const uint32_t class = r[1] % CLASSES, about = r[2] % FACTS;
-    const char *said[FACTS];
+    const char *known[FACTS];
     for (uint32_t i = 0; i < FACTS; i++) {
-        const bool is_said = i == about ? class != OPEN : r[3 + i] % 2;
-        said[i] = is_said ? facts[i][r[6 + i] % VALUES] : NULL;
+        const bool is_known = i == about ? class != OPEN : r[3 + i] % 2;
+        known[i] = is_known ? facts[i][r[6 + i] % VALUES] : NULL;
     }
     const uint32_t value = r[6 + about] % VALUES,
                    stated =
                        class == CONTRADICTED ? (value + 1 + r[9] % (VALUES - 1)) % VALUES : value;
-    const int length = write_first(out->source, sizeof out->source, subject->name, said);
+    const int length = write_first(out->source, sizeof out->source, subject->name, known);
     snprintf(out->target, sizeof out->target, "the %s %s%s.",
              r[10] % 2 ? subject->name : subject->kind, about == DEED ? "" : "is ",
              facts[about][stated]);
