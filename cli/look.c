@@ -136,7 +136,8 @@ static int show_all(const cli_call *call, fv_ctx *ctx, fv_model *model)
     if (cli_plays_first(call, model)) return show(&t, "0", cli_text(call, "output"));
     if (cli_model_reads(model) == CLI_FILE_POINTS && call->word_count == 1)
         return show(&t, cli_text(call, "file"), cli_text(call, "output"));
-    int code = cli_for_each_batch(call, ctx, 1, take_texts, &t);
+    const bool pairs = fv_data_spec_get(fv_model_spec(model), "text_pairs", 0) != 0;
+    int code = (pairs ? cli_for_each_pair : cli_for_each_batch)(call, ctx, 1, take_texts, &t);
     if (!code && t.held) code = show_held(&t, t.number > 0);
     free(t.held);
     if (code || t.number > 0) return code;

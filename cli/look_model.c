@@ -23,7 +23,9 @@ const look_words *look_cols(const look_work *w) { return w->cross ? &w->source :
 static fv_token_rows rows_of(const look_work *w, const look_words *words)
 {
     const int64_t *list = words->ids;
-    const fv_sequences one = {.count = 1, .tokens = &list, .length = &words->count};
+    const int64_t *types = words->types;
+    const fv_sequences one = {
+        .count = 1, .tokens = &list, .length = &words->count, .types = types ? &types : NULL};
     return fv_token_rows_varlen(w->ctx, &one);
 }
 

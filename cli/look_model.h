@@ -27,6 +27,7 @@ typedef struct look_words {
     int64_t *ids;
     char **labels;     /* as in the text */
     bool *special;     /* added around the text, such as [CLS] */
+    int64_t *types;    /* of a pair: 0 for the first text, 1 for the second; else NULL */
     look_range *spans; /* bytes in `text`; count 0: none of its own */
     char *text;
 } look_words;
@@ -35,6 +36,10 @@ typedef struct look_words {
  * fv_tokenizer_encode. */
 fv_status look_words_encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *text, unsigned flags,
                             int64_t bos, look_words *words);
+
+/* The same for a pair, "text<tab>second text", with the tokenizer's special tokens. */
+fv_status look_words_encode_pair(fv_ctx *ctx, const fv_tokenizer *tok, const char *text,
+                                 look_words *words);
 
 /* Finds each token's label in the text, in order; sets the spans. */
 void look_words_align(look_words *words, const char *text);

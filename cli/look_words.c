@@ -5,6 +5,7 @@
 #include "fovea/generate.h"
 #include "look_model.h"
 #include "output.h"
+#include "run.h"
 
 void look_words_free(look_words *words)
 {
@@ -14,6 +15,7 @@ void look_words_free(look_words *words)
     free(words->ids);
     free(words->special);
     free(words->spans);
+    free(words->types);
     free(words->text);
     *words = (look_words){0};
 }
@@ -74,6 +76,41 @@ fv_status look_words_encode(fv_ctx *ctx, const fv_tokenizer *tok, const char *te
         words->labels[at] = label_of(tok, text, &e, i);
         if (!words->labels[at]) status = FV_ERR_MEMORY;
     }
+    fv_tokenizer_encoder_destroy(&enc);
+    return status;
+}
+
+/* Token i of a pair; spans count bytes of "text<tab>second text". */
+static bool take_token(const fv_tokenizer *tok, const fv_text_pair *pair, const fv_encoding *e,
+                       size_t i, look_words *words)
+{
+    const bool second = e->sequence_ids[i] && !e->special_tokens_mask[i];
+    const char *text = second ? pair->second.text : pair->first.text;
+    words->ids[i] = e->ids[i];
+    words->types[i] = e->type_ids[i];
+    words->special[i] = e->special_tokens_mask[i];
+    words->spans[i] = (look_range){(int64_t)e->offsets[i].begin + (text - pair->first.text),
+                                   (int64_t)(e->offsets[i].end - e->offsets[i].begin)};
+    words->labels[i] = label_of(tok, text, e, i);
+    return words->labels[i] != NULL;
+}
+
+fv_status look_words_encode_pair(fv_ctx *ctx, const fv_tokenizer *tok, const char *text,
+                                 look_words *words)
+{
+    fv_tokenizer_encoder *enc = NULL;
+    fv_encoding e = {.struct_size = sizeof e};
+    fv_text_pair pair;
+    fv_status status = cli_split_pair(ctx, (fv_string){text, strlen(text)}, &pair);
+    if (status == FV_OK) status = fv_tokenizer_encoder_create(ctx, tok, &enc);
+    if (status == FV_OK)
+        status =
+            fv_tokenizer_encode_pair(enc, pair.first, pair.second, FV_TOKENIZER_ADD_SPECIALS, &e);
+    if (status == FV_OK && !look_words_room(words, (int64_t)e.count, text)) status = FV_ERR_MEMORY;
+    if (status == FV_OK) words->types = calloc(e.count + 1, sizeof *words->types);
+    if (status == FV_OK && !words->types) status = FV_ERR_MEMORY;
+    for (size_t i = 0; status == FV_OK && i < e.count; i++)
+        if (!take_token(tok, &pair, &e, i, words)) status = FV_ERR_MEMORY;
     fv_tokenizer_encoder_destroy(&enc);
     return status;
 }
@@ -139,8 +176,11 @@ fv_status look_read_texts(look_work *w, fv_model *model)
     const bool pair = fv_model_spec(model)->ability == FV_CAN_TRANSLATE;
     const char *folder = w->call->words[0];
     fv_tokenizer *source = NULL, *target = NULL;
+    const bool two = fv_data_spec_get(fv_model_spec(model), "text_pairs", 0) != 0;
     fv_status status = fv_tokenizer_load(w->ctx, folder, &source);
-    if (status == FV_OK) /* translators read sources without special tokens */
+    if (status == FV_OK && two)
+        status = look_words_encode_pair(w->ctx, source, w->text, &w->source);
+    else if (status == FV_OK) /* translators read sources without special tokens */
         status = look_words_encode(w->ctx, source, w->text, pair ? 0 : FV_TOKENIZER_ADD_SPECIALS,
                                    -1, &w->source);
     if (status == FV_OK && c->encoder_layers && c->decoder_layers) {

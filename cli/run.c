@@ -99,6 +99,7 @@ static bool options_apply(const cli_call *call, const fv_model *model)
         SEARCHER = TRANSLATOR | WRITER | 1 << FV_CAN_DESCRIBE,
         DRAWER = 1 << FV_CAN_DRAW,
         FINDER = SEARCHER | 1 << FV_CAN_POINT,
+        CLASSIFIER = 1 << FV_CAN_CLASSIFY,
         ENCODER = 1 << FV_CAN_FILL | 1 << FV_CAN_CLASSIFY | 1 << FV_CAN_EMBED | 1 << FV_CAN_ANSWER
     };
     static const struct {
@@ -113,6 +114,7 @@ static bool options_apply(const cli_call *call, const fv_model *model)
                 {"cache-dtype", WRITER},
                 {"pooling", ENCODER},
                 {"normalize", ENCODER},
+                {"pairs", CLASSIFIER},
                 {"tokens", SEARCHER | WORDS},
                 {"minus", WORDS},
                 {"beam", FINDER},
@@ -296,6 +298,10 @@ static const cli_option options[] = {
      .metavar = "WORDS",
      .help = "vectors of words: subtract these from the sum of the words (king woman --minus man)"},
     {.name = "normalize", .type = CLI_FLAG, .help = "embed: vectors of length 1"},
+    {.name = "pairs",
+     .type = CLI_FLAG,
+     .help = "classify: each text is two with a tab between them; models that were trained on "
+             "pairs do so by themselves, and take two words as a pair"},
     CLI_SEED,
     {.name = "output",
      .letter = 'o',

@@ -16,6 +16,13 @@ typedef int cli_texts_fn(void *user, int64_t count, const fv_string *texts);
 int cli_for_each_batch(const cli_call *call, fv_ctx *ctx, int64_t together, cli_texts_fn *each,
                        void *user);
 
+/* The same for a model that reads pairs, "text<tab>second text": two words without a tab are one.
+ */
+int cli_for_each_pair(const cli_call *call, fv_ctx *ctx, int64_t together, cli_texts_fn *each,
+                      void *user);
+/* The two texts of "text<tab>second text". Fails: FORMAT (no tab). */
+fv_status cli_split_pair(fv_ctx *ctx, fv_string text, fv_text_pair *out);
+
 /* Each runs a model with one ability, or several, and returns the exit code. cli_run_generate and
  * cli_run_encoder keep the model and set *model to NULL. */
 int cli_run_translate(const cli_call *call, fv_ctx *ctx, fv_model **model);

@@ -15,6 +15,7 @@ typedef struct work {
     fv_filler *filler;
     fv_answerer *answerer;
     bool of_tokens;   /* the classifier's classes are of tokens */
+    bool pairs;       /* ... or of pairs of texts */
     bool printed;     /* words of a text: the next one's follow an empty line */
     int64_t together; /* texts in one call: what is printed before one that fails */
     bool cut;         /* a text was too long */
@@ -106,8 +107,22 @@ static void print_class(const work *w, const char *text, const fv_classification
     cli_json_close(&j, '}');
 }
 
+static fv_status classify_pairs(work *w, int64_t count, const fv_string *texts)
+{
+    const fv_classifications *x = NULL;
+    fv_text_pair pairs[TOGETHER];
+    fv_status status = FV_OK;
+    for (int64_t i = 0; i < count && status == FV_OK; i++)
+        status = cli_split_pair(w->ctx, texts[i], &pairs[i]);
+    if (status == FV_OK) status = fv_classify_pairs(w->classifier, count, pairs, &x);
+    for (int64_t i = 0; status == FV_OK && i < x->count; i++)
+        print_class(w, texts[i].text, &x->row[i], x->classes);
+    return status;
+}
+
 static fv_status classify(work *w, int64_t count, const fv_string *texts)
 {
+    if (w->pairs) return classify_pairs(w, count, texts);
     const fv_classifications *x = NULL;
     const fv_status status = fv_classify_texts(w->classifier, count, texts, &x);
     if (status == FV_OK && w->of_tokens) {
@@ -167,7 +182,10 @@ static fv_status open_task(work *w, fv_ability ability, fv_model **model)
     if (ability == FV_CAN_CLASSIFY) {
         w->of_tokens = fv_data_spec_get(fv_model_spec(*model), "label_tokens", 0) != 0;
         w->together = w->of_tokens ? 1 : TOGETHER;
-        return fv_classifier_take(model, folder, form, &w->classifier);
+        const fv_status status = fv_classifier_take(model, folder, form, &w->classifier);
+        w->pairs = status == FV_OK &&
+                   (cli_flag(w->call, "pairs") || fv_classifier_reads_pairs(w->classifier));
+        return status;
     }
     if (ability == FV_CAN_ANSWER) {
         w->together = 1;
@@ -192,9 +210,10 @@ int cli_run_encoder(const cli_call *call, fv_ctx *ctx, fv_model **model)
         return CLI_USAGE;
     }
     const fv_status status = open_task(&w, ability, model);
-    const int code = status == FV_OK
-                         ? cli_for_each_batch(call, ctx, cli_int(call, "batch"), run_texts, &w)
-                         : cli_library_error("run", ctx, status);
+    const int64_t batch = cli_int(call, "batch");
+    const int code = status != FV_OK ? cli_library_error("run", ctx, status)
+                     : w.pairs       ? cli_for_each_pair(call, ctx, batch, run_texts, &w)
+                                     : cli_for_each_batch(call, ctx, batch, run_texts, &w);
     if (w.cut)
         cli_note("run: texts of more than %lld tokens were truncated",
                  (long long)fv_embedder_rule(w.embedder)->max_tokens);

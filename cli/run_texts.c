@@ -76,6 +76,57 @@ int cli_for_each_batch(const cli_call *call, fv_ctx *ctx, int64_t together, cli_
     return code;
 }
 
+/* The words of a call two by two, with a tab between them; free() each. */
+static int join_words(const cli_call *call, char *pair[CLI_MAX_WORDS], int *count)
+{
+    const int words = call->word_count - 1;
+    if (words % 2) {
+        cli_error("%s: %d texts, expected pairs: the model reads two texts at a time",
+                  call->verb->name, words);
+        return CLI_USAGE;
+    }
+    for (; *count < words / 2; ++*count) {
+        const char *first = call->words[1 + 2 * *count], *second = call->words[2 + 2 * *count];
+        const size_t bytes = strlen(first) + strlen(second) + 2;
+        pair[*count] = malloc(bytes);
+        if (!pair[*count]) {
+            cli_error("%s: out of memory", call->verb->name);
+            return CLI_FAILED;
+        }
+        cli_format(pair[*count], bytes, "%s\t%s", first, second);
+    }
+    return CLI_DONE;
+}
+
+int cli_for_each_pair(const cli_call *call, fv_ctx *ctx, int64_t together, cli_texts_fn *each,
+                      void *user)
+{
+    char *pair[CLI_MAX_WORDS];
+    int count = 0;
+    bool joined = call->word_count == 1 || cli_text(call, "prompt");
+    for (int i = 1; i < call->word_count && !joined; i++)
+        joined = strchr(call->words[i], '\t') != NULL;
+    if (joined) return cli_for_each_batch(call, ctx, together, each, user);
+    int code = join_words(call, pair, &count);
+    for (int i = 0; i < count; i++) {
+        if (!code) code = each(user, 1, &(fv_string){pair[i], strlen(pair[i])});
+        free(pair[i]);
+    }
+    return code;
+}
+
+fv_status cli_split_pair(fv_ctx *ctx, fv_string text, fv_text_pair *out)
+{
+    const char *tab = memchr(text.text, '\t', text.bytes);
+    if (!tab)
+        return fv_ctx_fail(ctx, FV_ERR_FORMAT,
+                           "no tab in \"%.40s\": a pair is a text, a tab and the second text",
+                           text.text);
+    out->first = (fv_string){text.text, (size_t)(tab - text.text)};
+    out->second = (fv_string){tab + 1, text.bytes - out->first.bytes - 1};
+    return FV_OK;
+}
+
 bool cli_read_number(const cli_call *call, const char *what, const char *text, int64_t *out)
 {
     char *end = NULL;

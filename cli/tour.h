@@ -53,6 +53,10 @@ void tour_line(tour *t, const char *fmt, ...) FV_PRINTF(2, 3);
 /* Ends the lines: what follows is text. */
 void tour_end_lines(tour *t);
 fv_status tour_map(tour *t, const fv_look_map *map, const fv_look_options *options);
+/* Maps of equal size: one after the other, or side by side in one picture with one range of colours,
+ * whose rows are `rows`. */
+fv_status tour_maps(tour *t, const char *title, const char *rows, int count,
+                    const fv_look_map *maps);
 /* Only on pages and with --picture. */
 fv_status tour_page_map(tour *t, const fv_look_map *map, const fv_look_options *options);
 /* Likewise: lines say the same in numbers. */
@@ -98,9 +102,14 @@ fv_status tour_scaling(tour *t);
 fv_status tour_scores(tour *t);
 fv_status tour_windows(tour *t);
 fv_status tour_memory(tour *t);
+fv_status tour_shifts(tour *t);
 fv_status tour_gamma(tour *t);
 fv_status tour_bread(tour *t);
 fv_status tour_area(tour *t);
 fv_status tour_apple(tour *t);
+fv_status tour_bare_encoder(tour *t);
+fv_status tour_bare_decoder(tour *t);
+fv_status tour_bare_pair(tour *t);
+fv_status tour_reach(tour *t);
 
 #endif

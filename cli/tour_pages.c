@@ -19,7 +19,7 @@ static const char head[] =
     "       padding: 0 1rem; color: #1f2430; background: #fff }\n"
     "h1 { font-size: 1.6rem } h2 { font-size: 1.2rem; margin-top: 2.5rem }\n"
     "pre { background: #f4f5f7; padding: .75rem; overflow-x: auto; font-size: .85rem }\n"
-    "pre.command { background: #1f2430; color: #f4f5f7; white-space: pre-wrap }\n"
+    "pre.command { background: #1f2430; color: #f4f5f7 }\n"
     "figure { margin: 1rem 0; overflow-x: auto } svg { max-width: 100%; height: auto }\n"
     "a { color: #0b5cad } nav a { margin-right: 1rem }\n"
     "</style>\n";

@@ -74,14 +74,13 @@ fv_status tour_scores(tour *t)
 fv_status tour_windows(tour *t)
 {
     enum { N = 12, D = 2, REACH = 2 };
-    static const char *const titles[] = {"global", "local-m, D = 2",
-                                         "local-p, D = 2, centre 11 - t"};
-    float x[N * D], centre[N], map[N * N];
+    static const char *const titles[] = {"global", "local-m", "local-p, centre 11 - t"};
+    float x[N * D], centre[N], map[3][N * N];
+    fv_look_map maps[3];
     tour_normals(81, x, (int64_t)N * D);
     for (int i = 0; i < N; i++)
         centre[i] = (float)(N - 1 - i);
-    fv_status status = FV_OK;
-    for (int i = 0; i < 3 && status == FV_OK; i++) {
+    for (int i = 0; i < 3; i++) {
         fv_attention how;
         fv_attention_result out;
         fv_attention_init(&how, sizeof how);
@@ -94,54 +93,86 @@ fv_status tour_windows(tour *t)
         fv_attention_input in = {.q = m, .k = m, .v = m};
         if (i == 2) in.centre = fv_from_host(t->ctx, FV_F32, 3, (int64_t[]){1, 1, N}, centre);
         fv_attention_run(t->ctx, &in, &how, &out);
-        status = tour_read(t, out.weights, map);
-        if (status == FV_OK)
-            status = tour_map(
-                t, &(fv_look_map){.rows = N, .cols = N, .values = map, .title = titles[i]}, NULL);
+        const fv_status status = tour_read(t, out.weights, map[i]);
+        if (status != FV_OK) return status;
+        maps[i] = (fv_look_map){.rows = N, .cols = N, .values = map[i], .title = titles[i]};
     }
-    return status;
+    return tour_maps(t, "global and local: queries down, keys across", "queries", 3, maps);
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-fv_status tour_memory(tour *t)
+enum { SLOTS = 6, STAGES = 4 };
+
+static const char *const slot_names[SLOTS] = {"0", "1", "2", "3", "4", "5"};
+
+/* What an address is made of: everything but key and memory, which are fixed. */
+typedef struct head {
+    float strength, gate, shift[3], exponent;
+    bool uniform; /* shift[0] is the lower bound */
+    int before;   /* the slot of the step before */
+} head;
+
+static fv_status address(tour *t, const head *h, float out[SLOTS])
 {
-    enum { SLOTS = 6, STAGES = 4 };
-    static const char *const stages[STAGES] = {"content", "gate", "shift", "sharpen"};
-    static const char *const slots[SLOTS] = {"0", "1", "2", "3", "4", "5"};
     /* [width][slots]: slot 1 is most like the key */
     static const float memory[WIDTH * SLOTS] = {1, 0,     0, 1, 0.5f, -1, 0, 1, 0,
                                                 1, -0.5f, 0, 0, 0,    1,  0, 1, 1};
-    static const float key[WIDTH] = {0.1f, 1, 0.1f}, before[SLOTS] = {0, 0, 0, 0, 1, 0};
-    static const float strength = 3, stay[3] = {0, 1, 0}, on[3] = {0.1f, 0.1f, 0.8f};
+    static const float key[WIDTH] = {0.1f, 1, 0.1f};
+    float before[SLOTS] = {0};
+    before[h->before] = 1;
+    fv_tensor *at = fv_ntm_address(
+        t->ctx, fv_from_host(t->ctx, FV_F32, 3, (int64_t[]){1, 1, WIDTH}, key),
+        tour_matrix(t, 1, 1, &h->strength), tour_matrix(t, 1, 1, &h->gate),
+        fv_from_host(t->ctx, FV_F32, 3, (int64_t[]){1, 1, h->uniform ? 1 : 3}, h->shift),
+        tour_matrix(t, 1, 1, &h->exponent),
+        fv_from_host(t->ctx, FV_F32, 3, (int64_t[]){1, 1, SLOTS}, before),
+        fv_from_host(t->ctx, FV_F32, 3, (int64_t[]){1, WIDTH, SLOTS}, memory), h->uniform);
+    return tour_read(t, at, out);
+}
+
+static fv_status show_addresses(tour *t, int count, const char *const *names, const head *heads,
+                                const char *title)
+{
     float map[STAGES * SLOTS];
-    for (int i = 0; i < STAGES; i++) {
-        const float gate = i == 0 ? 1 : 0.8f, exponent = i == 3 ? 4 : 1;
-        const float *shift = i < 2 ? stay : on, *row = map + (ptrdiff_t)i * SLOTS;
-        fv_tensor *at = fv_ntm_address(
-            t->ctx, fv_from_host(t->ctx, FV_F32, 3, (int64_t[]){1, 1, WIDTH}, key),
-            tour_matrix(t, 1, 1, &strength), tour_matrix(t, 1, 1, &gate),
-            fv_from_host(t->ctx, FV_F32, 3, (int64_t[]){1, 1, 3}, shift),
-            tour_matrix(t, 1, 1, &exponent),
-            fv_from_host(t->ctx, FV_F32, 3, (int64_t[]){1, 1, SLOTS}, before),
-            fv_from_host(t->ctx, FV_F32, 3, (int64_t[]){1, WIDTH, SLOTS}, memory), false);
-        const fv_status status = tour_read(t, at, map + (ptrdiff_t)i * SLOTS);
-        if (status != FV_OK) return status;
+    for (int i = 0; i < count; i++) {
+        float *row = map + (ptrdiff_t)i * SLOTS;
+        const fv_status status = address(t, &heads[i], row);
         double sum = 0;
+        if (status != FV_OK) return status;
         for (int j = 0; j < SLOTS; j++)
             sum += (double)row[j];
-        tour_line(t, "%-8s %6.3f %6.3f %6.3f %6.3f %6.3f %6.3f   sum %.6f", stages[i],
+        tour_line(t, "%-8s %6.3f %6.3f %6.3f %6.3f %6.3f %6.3f   sum %.6f", names[i],
                   (double)row[0], (double)row[1], (double)row[2], (double)row[3], (double)row[4],
                   (double)row[5], sum);
     }
     return tour_map(t,
-                    &(fv_look_map){.rows = STAGES,
+                    &(fv_look_map){.rows = count,
                                    .cols = SLOTS,
                                    .values = map,
-                                   .row_labels = stages,
-                                   .col_labels = slots,
-                                   .title = "from a key to an address"},
+                                   .row_labels = names,
+                                   .col_labels = slot_names,
+                                   .title = title},
                     NULL);
+}
+
+fv_status tour_memory(tour *t)
+{
+    static const char *const stages[STAGES] = {"content", "gate", "shift", "sharpen"};
+    static const head heads[STAGES] = {{3, 1, {0, 1, 0}, 1, false, 4},
+                                       {3, 0.8f, {0, 1, 0}, 1, false, 4},
+                                       {3, 0.8f, {0.1f, 0.1f, 0.8f}, 1, false, 4},
+                                       {3, 0.8f, {0.1f, 0.1f, 0.8f}, 4, false, 4}};
+    return show_addresses(t, STAGES, stages, heads, "from a key to an address");
+}
+
+fv_status tour_shifts(tour *t)
+{
+    static const char *const kinds[] = {"softmax", "uniform"};
+    static const head heads[] = {{3, 0, {0.1f, 0.2f, 0.7f}, 1, false, 2},
+                                 {3, 0, {0.7f, 0, 0}, 1, true, 2}};
+    tour_line(t, "from slot 2: by 0.1, 0.2, 0.7 for -1, 0, 1; and by one number, 0.7");
+    return show_addresses(t, 2, kinds, heads, "where slot 2 is shifted to");
 }
 
 /* ---- the grid of SAGAN ----------------------------------------------------------------------- */

@@ -31,6 +31,24 @@ const tour_section tour_sections[] = {
      "parameters as one head of full width. Wide heads have the full width each, and the matrix "
      "that joins them is h times as large. A head's sizes may also be free.",
      NULL, tour_heads},
+    {"encoder", "S0", "A self-attention encoder, step by step",
+     "Attention and nothing else: no recurrence, no norm, no residual path. Each word of the "
+     "source "
+     "is a query, a key and a value; its state is the mean of the values with its weights. Two "
+     "words, vectors of two numbers.",
+     "fovea train recipes/dates-attention.toml -o runs/self-encoder --model.decoder luong",
+     tour_bare_encoder},
+    {"decoder", "S0", "A self-attention decoder, step by step",
+     "The same over the words written so far, from the start symbol on. A score for a later word "
+     "is "
+     "minus infinity: the first row has one word to look at, the second two. So training computes "
+     "all rows at once, and writing adds one row at a time.",
+     "fovea train recipes/dates-attention.toml -o runs/self-decoder --model.encoder rnn",
+     tour_bare_decoder},
+    {"pair", "S0", "Encoder and decoder together, step by step",
+     "A third attention joins the two: queries from the decoder's states, keys and values from the "
+     "encoder's. Its context and the decoder's state are what the next word is chosen from.",
+     "fovea train recipes/dates-attention.toml", tour_bare_pair},
 
     /* ---- S1 ---- */
     {"movies", "S1", "Who likes which movie: the dot product",
@@ -165,9 +183,12 @@ const tour_section tour_sections[] = {
      "fovea inspect --arch all", tour_scaling},
     {"unicorns", "S3", "A prompt and its continuation",
      "A decoder continues a text token by token. The lecture shows what GPT-2's largest model "
-     "makes of two sentences about unicorns. Any GPT-2 folder runs here; a small one of our own, "
-     "trained on tiny-shakespeare, continues in that style.",
-     "fovea train recipes/gpt2-shakespeare.toml", NULL},
+     "makes of two sentences about unicorns. Any GPT-2 folder runs here, also a small one of our "
+     "own with byte-pair tokens, trained on an encyclopedia and speeches for two minutes: its "
+     "sentences have a form, but nothing to do with unicorns.",
+     "fovea train recipes/gpt2-wiki.toml && fovea run runs/gpt2-wiki -n 40 --temp 0.7 -p \"In a "
+     "shocking finding, scientist discovered a herd of unicorns\"",
+     NULL},
 
     /* ---- S4 ---- */
     {"apple", "S4", "\"She is eating a green apple\" into Chinese",
@@ -192,11 +213,21 @@ const tour_section tour_sections[] = {
      "sharpened. After each stage the weights are a distribution. (Addresses are computed from "
      "the memory as it is before this step's write.)",
      "fovea train recipes/ntm-copy.toml -o runs/ntm-copy", tour_memory},
+    {"shifts", "S4", "Two ways to shift an address",
+     "A softmax over the allowed shifts, or one number: the lower bound of a uniform distribution "
+     "of "
+     "width one, which covers two neighbouring shifts by so much. Both give a distribution again.",
+     "fovea train recipes/ntm-copy.toml -o runs/ntm-copy", tour_shifts},
     {"pointer", "S4", "Pointer networks",
      "The weights over the inputs are the answer: there are as many outputs to choose from as "
      "there are inputs. The choice of step i is a softmax over inputs j; an answer of unknown "
      "length needs an end symbol.",
      "fovea train recipes/sort.toml -o sort", NULL},
+    {"reach", "S4", "How far a convolution and self-attention see",
+     "Stacked convolutions see a little further with each layer: (2 k + 1)^2 pixels after k layers "
+     "of 3 x 3. One layer of self-attention sees the whole picture. Measured: the gradient of the "
+     "middle pixel's output at every pixel.",
+     NULL, tour_reach},
     {"gamma", "S4", "Self-attention in a picture starts from nothing",
      "SAGAN adds gamma times the attention to its input. gamma is 0 at first: the network begins "
      "as its plain convolutional self, to the bit, and learns how much to look around.",

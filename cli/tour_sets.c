@@ -127,7 +127,7 @@ fv_status tour_permute(tour *t)
     tour_line(t, "inputs in the order 4 1 5 2 3");
     tour_line(t, "f(s(x)) - s(f(x)), largest entry:      %.1e   outputs follow the order",
               difference(ys, back, N * WIDTH));
-    tour_line(t, "f(s(x)) - f(x), largest entry:         %.1e      they are not the same",
+    tour_line(t, "f(s(x)) - f(x), largest entry:         %.1e   they are not the same",
               difference(ys, y, N * WIDTH));
     tour_line(t, "mean over positions, largest change:   %.1e   a mean does not see the order",
               mean);
@@ -190,15 +190,10 @@ fv_status tour_masks(tour *t)
               "words %d to %d changed: the outputs before them change by %.0f, the others by %.2f",
               KEPT + 1, N, difference(y, later, KEPT * WIDTH),
               difference(y + KEPT * WIDTH, later + KEPT * WIDTH, (N - KEPT) * WIDTH));
-    status = tour_map(
-        t, &(fv_look_map){.rows = N, .cols = N, .values = causal, .title = "causal mask"}, NULL);
-    if (status == FV_OK)
-        status = tour_map(
-            t,
-            &(fv_look_map){
-                .rows = N, .cols = N, .values = padded, .title = "padding mask: five words"},
-            NULL);
-    return status;
+    const fv_look_map maps[] = {
+        {.rows = N, .cols = N, .values = causal, .title = "causal mask"},
+        {.rows = N, .cols = N, .values = padded, .title = "padding: five words"}};
+    return tour_maps(t, "masks: queries down, keys across", "queries", 2, maps);
 }
 
 /* ---- what mixes -------------------------------------------------------------------------------

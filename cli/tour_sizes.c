@@ -69,32 +69,57 @@ fv_status tour_cost(tour *t)
 
 /* ---- the scaling table -------------------------------------------------------------------- */
 
+/* What a V100 costs for an hour: eight of them for 31.21 dollars, the price behind the lecture's
+ * 430,000. */
+#define DOLLARS 3.9015
+
+/* As the lecture prints them; what it leaves out is NULL or 0. */
+static const struct scale {
+    const char *name, *printed, *text, *machines, *paper;
+    double days;
+    int v100;
+} scales[] = {
+    {"transformer-base", "65M", NULL, "8 P100", "Vaswani et al. 2017", 0.5, 0},
+    {"transformer-large", "213M", NULL, "8 P100", "Vaswani et al. 2017", 3.5, 0},
+    {"bert-base", "110M", "13 GB", NULL, "Devlin et al. 2019", 0, 0},
+    {"bert-large", "340M", "13 GB", NULL, "Devlin et al. 2019", 0, 0},
+    {"xlnet-large", "~340M", "126 GB", "512 TPU v3", "Yang et al. 2019", 2.5, 0},
+    {"roberta-large", "355M", "160 GB", "1024 V100", "Liu et al. 2019", 1, 1024},
+    {"gpt2", "117M", "40 GB", NULL, "Radford et al. 2019", 0, 0},
+    {"gpt2-medium", "345M", "40 GB", NULL, "Radford et al. 2019", 0, 0},
+    {"gpt2-large", "762M", "40 GB", NULL, "Radford et al. 2019", 0, 0},
+    {"gpt2-xl", "1.5B", "40 GB", NULL, "Radford et al. 2019", 0, 0},
+    {"megatron-1.2b", "1.2B", "174 GB", "64 V100", "Shoeybi et al. 2019", 0, 64},
+    {"megatron-2.5b", "2.5B", "174 GB", "128 V100", "Shoeybi et al. 2019", 0, 128},
+    {"megatron-4.2b", "4.2B", "174 GB", "256 V100", "Shoeybi et al. 2019", 10, 256},
+    {"megatron-8.3b", "8.3B", "174 GB", "512 V100", "Shoeybi et al. 2019", 9, 512},
+};
+
+enum { SCALES = sizeof scales / sizeof *scales };
+
+static void show_training(tour *t)
+{
+    tour_line(t, "%-17s %8s %11s %5s %10s  %s", "", "text", "machines", "days", "dollars", "from");
+    for (int i = 0; i < SCALES; i++) {
+        const struct scale *s = &scales[i];
+        char days[16] = "-", cost[16] = "-";
+        if (s->days > 0) snprintf(days, sizeof days, "%.1f", s->days);
+        if (s->days > 0 && s->v100 > 0)
+            snprintf(cost, sizeof cost, "%.0f,000", s->days * 24 * s->v100 * DOLLARS / 1000);
+        tour_line(t, "%-17s %8s %11s %5s %10s  %s", s->name, s->text ? s->text : "-",
+                  s->machines ? s->machines : "-", days, cost, s->paper);
+    }
+    tour_line(t, "dollars: V100 hours at 3.90, the price behind the lecture's 430,000");
+}
+
 fv_status tour_scaling(tour *t)
 {
-    /* As the lecture prints them; then what training took, where it says so. */
-    static const struct {
-        const char *name, *printed, *training;
-    } rows[] = {{"transformer-base", "65M", "8 P100, 12 h"},
-                {"transformer-large", "213M", "8 P100, 3.5 d"},
-                {"bert-base", "110M", "13 GB"},
-                {"bert-large", "340M", "13 GB"},
-                {"xlnet-large", "~340M", "126 GB, 512 TPU, 2.5 d"},
-                {"roberta-large", "355M", "160 GB, 1024 V100, 1 d"},
-                {"gpt2", "117M", "40 GB"},
-                {"gpt2-medium", "345M", "40 GB"},
-                {"gpt2-large", "762M", "40 GB"},
-                {"gpt2-xl", "1.5B", "40 GB"},
-                {"megatron-1.2b", "1.2B", "174 GB, 64 V100"},
-                {"megatron-2.5b", "2.5B", "174 GB, 128 V100"},
-                {"megatron-4.2b", "4.2B", "174 GB, 256 V100, 10 d"},
-                {"megatron-8.3b", "8.3B", "174 GB, 512 V100, 9 d"}};
-    tour_line(t, "%-17s %6s %5s %5s %7s %8s %s", "", "layers", "width", "heads", "printed",
-              "counted", "data, training");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    tour_line(t, "%-17s %6s %5s %5s %7s %8s", "", "layers", "width", "heads", "printed", "counted");
+    for (int i = 0; i < SCALES; i++) {
         fv_architecture a = {.struct_size = sizeof a};
         fv_model_cost cost;
         char layers[24];
-        if (!fv_architecture_find(rows[i].name, &a)) continue;
+        if (!fv_architecture_find(scales[i].name, &a)) continue;
         const fv_status status = fv_transformer_cost(t->ctx, &a.config, 1024, &cost);
         if (status != FV_OK) return status;
         const bool both = a.config.encoder_layers && a.config.decoder_layers;
@@ -102,10 +127,12 @@ fv_status tour_scaling(tour *t)
                  (long long)(both ? a.config.encoder_layers
                                   : a.config.encoder_layers + a.config.decoder_layers),
                  (long long)a.config.decoder_layers);
-        tour_line(t, "%-17s %6s %5lld %5lld %7s %7.1fM %s", rows[i].name, layers,
-                  (long long)a.config.width, (long long)a.config.heads, rows[i].printed,
-                  (double)cost.parameters / 1e6, rows[i].training);
+        tour_line(t, "%-17s %6s %5lld %5lld %7s %7.1fM", scales[i].name, layers,
+                  (long long)a.config.width, (long long)a.config.heads, scales[i].printed,
+                  (double)cost.parameters / 1e6);
     }
+    tour_line(t, "%s", "");
+    show_training(t);
     return FV_OK;
 }
 

@@ -148,7 +148,7 @@ static fv_status lost(tour *t, int words, int heads, double *share)
 
 fv_status tour_resolution(tour *t)
 {
-    tour_line(t, "share of the values that is lost");
+    tour_line(t, "share of the values that is lost, by words that matter");
     tour_line(t, "%16s %8s %8s %8s %8s", "heads:", "1", "2", "4", "8");
     for (int words = 1; words <= MOST_HEADS; words *= 2) {
         double share[4] = {0};
@@ -157,8 +157,8 @@ fv_status tour_resolution(tour *t)
             const fv_status status = lost(t, words, heads, &share[k]);
             if (status != FV_OK) return status;
         }
-        tour_line(t, "%d words matter  %8.2f %8.2f %8.2f %8.2f", words, share[0], share[1],
-                  share[2], share[3]);
+        tour_line(t, "%d %-12s  %8.2f %8.2f %8.2f %8.2f", words, words > 1 ? "words" : "word",
+                  share[0], share[1], share[2], share[3]);
     }
     return FV_OK;
 }
@@ -359,8 +359,8 @@ static double moved_in_a_row(const float *a, const float *b)
 
 fv_status tour_two_inputs(tour *t)
 {
-    static const char *const titles[] = {"attention, first input", "attention, second input",
-                                         "convolution, both inputs"};
+    static const char *const titles[] = {"attention, input 1", "attention, input 2",
+                                         "convolution, both"};
     float x[N * D], taps[D * D * TAPS], map[4][N * N];
     tour_normals(20, taps, (int64_t)D * D * TAPS);
     fv_status status = FV_OK;
@@ -375,8 +375,13 @@ fv_status tour_two_inputs(tour *t)
     if (status != FV_OK) return status;
     tour_line(t, "change of a row between the inputs: attention %.2f, convolution %.5f",
               moved_in_a_row(map[0], map[1]), moved_in_a_row(map[2], map[3]));
-    for (int i = 0; i < 3 && status == FV_OK; i++)
-        status = tour_map(
-            t, &(fv_look_map){.rows = N, .cols = N, .values = map[i], .title = titles[i]}, NULL);
-    return status;
+    float largest = 0;
+    for (int i = 0; i < N * N; i++)
+        largest = fmaxf(largest, map[2][i]);
+    fv_look_map maps[3];
+    for (int i = 0; i < 3; i++)
+        maps[i] = (fv_look_map){.rows = N, .cols = N, .values = map[i], .title = titles[i]};
+    for (int i = 0; i < N * N; i++) /* in the range of the weights beside it */
+        map[2][i] /= largest;
+    return tour_maps(t, "two inputs: outputs down, inputs across", "outputs", 3, maps);
 }

@@ -109,30 +109,49 @@ static fv_status save(tour *t, fv_status status, fv_picture *picture)
     return status;
 }
 
-/* --picture and pages. */
-static fv_status draw_map(tour *t, const fv_look_map *map, const fv_look_options *options)
+/* Where a section's pictures go: a file, the page, or both. */
+typedef fv_status draw_fn(tour *t, const void *what, const fv_look_options *options,
+                          fv_look_format form, fv_picture **out);
+
+static fv_status draw(tour *t, draw_fn *how, const void *what, const fv_look_options *options)
 {
     fv_picture *picture = NULL;
     fv_look_format form = FV_LOOK_FORMAT_SVG;
+    fv_status status = FV_OK;
     tour_end_lines(t);
     if (t->picture) {
-        fv_status status = fv_look_format_from_path(t->ctx, t->picture, &form);
-        if (status == FV_OK) status = fv_look_map_draw(t->ctx, map, form, options, &picture);
+        status = fv_look_format_from_path(t->ctx, t->picture, &form);
+        if (status == FV_OK) status = how(t, what, options, form, &picture);
         status = save(t, status, picture);
-        if (status != FV_OK) return status;
         picture = NULL;
     }
-    if (t->html) {
-        const fv_status status =
-            fv_look_map_draw(t->ctx, map, FV_LOOK_FORMAT_SVG, options, &picture);
-        return embed(t, status, picture);
-    }
-    return FV_OK;
+    if (status != FV_OK || !t->html) return status;
+    status = how(t, what, options, FV_LOOK_FORMAT_SVG, &picture);
+    return embed(t, status, picture);
+}
+
+static fv_status one_map(tour *t, const void *map, const fv_look_options *options,
+                         fv_look_format form, fv_picture **out)
+{
+    return fv_look_map_draw(t->ctx, map, form, options, out);
+}
+
+static fv_status several_maps(tour *t, const void *maps, const fv_look_options *options,
+                              fv_look_format form, fv_picture **out)
+{
+    return fv_look_heads_draw(t->ctx, maps, form, options, out);
+}
+
+static fv_status one_plot(tour *t, const void *plot, const fv_look_options *options,
+                          fv_look_format form, fv_picture **out)
+{
+    (void)options;
+    return fv_look_plot_draw(t->ctx, plot, form, out);
 }
 
 fv_status tour_map(tour *t, const fv_look_map *map, const fv_look_options *options)
 {
-    fv_status status = draw_map(t, map, options);
+    fv_status status = draw(t, one_map, map, options);
     if (status != FV_OK || t->html) return status;
     status = cli_heatmap_print(t->ctx, t->to, map, options);
     fputc('\n', t->to);
@@ -141,37 +160,47 @@ fv_status tour_map(tour *t, const fv_look_map *map, const fv_look_options *optio
 
 fv_status tour_page_map(tour *t, const fv_look_map *map, const fv_look_options *options)
 {
-    return draw_map(t, map, options);
+    return draw(t, one_map, map, options);
 }
 
-fv_status tour_plot(tour *t, const fv_look_plot *plot)
+fv_status tour_maps(tour *t, const char *title, const char *rows, int count,
+                    const fv_look_map *maps)
 {
-    fv_picture *picture = NULL;
-    fv_look_format form = FV_LOOK_FORMAT_SVG;
-    tour_end_lines(t);
-    if (t->picture) {
-        fv_status status = fv_look_format_from_path(t->ctx, t->picture, &form);
-        if (status == FV_OK) status = fv_look_plot_draw(t->ctx, plot, form, &picture);
-        status = save(t, status, picture);
-        if (status != FV_OK) return status;
-        picture = NULL;
+    enum { MOST = 4, CELLS = 256 };
+    float values[MOST * CELLS];
+    const char *names[MOST];
+    const int64_t cells = maps[0].rows * maps[0].cols;
+    fv_status status = FV_OK;
+    for (int i = 0; i < count && i < MOST && cells <= CELLS; i++) {
+        memcpy(values + i * cells, maps[i].values, (size_t)cells * sizeof *values);
+        names[i] = maps[i].title;
     }
-    if (!t->html) return FV_OK;
-    const fv_status status = fv_look_plot_draw(t->ctx, plot, FV_LOOK_FORMAT_SVG, &picture);
-    return embed(t, status, picture);
+    status = draw(t, several_maps,
+                  &(fv_look_heads){.layers = 1,
+                                   .heads = count,
+                                   .rows = maps[0].rows,
+                                   .cols = maps[0].cols,
+                                   .values = values,
+                                   .layer_names = (const char *[]){rows},
+                                   .head_names = names,
+                                   .title = title},
+                  NULL);
+    for (int i = 0; i < count && status == FV_OK && !t->html; i++) {
+        status = cli_heatmap_print(t->ctx, t->to, &maps[i], NULL);
+        fputc('\n', t->to);
+    }
+    return status;
 }
+
+fv_status tour_plot(tour *t, const fv_look_plot *plot) { return draw(t, one_plot, plot, NULL); }
 
 /* A command, broken at blanks as a shell reads it. */
 static void put_command(tour *t, const char *command)
 {
     tour_end_lines(t);
-    if (t->html) {
-        fputs("<pre class=\"command\">$ ", t->to);
-        put_html(t->to, command, strlen(command));
-        fputs("</pre>\n", t->to);
-        return;
-    }
-    int column = fprintf(t->to, "  $");
+    if (t->html) fputs("<pre class=\"command\">", t->to);
+    fputs(t->html ? "$" : "  $", t->to);
+    int column = 3;
     bool quoted = false;
     while (*command) {
         size_t n = 0;
@@ -181,10 +210,15 @@ static void put_command(tour *t, const char *command)
             fputs(" \\\n     ", t->to);
             column = 5;
         }
-        column += fprintf(t->to, " %.*s", (int)n, command);
+        fputc(' ', t->to);
+        if (t->html)
+            put_html(t->to, command, n);
+        else
+            fwrite(command, 1, n, t->to);
+        column += 1 + columns_of(command, n);
         command += n + (command[n] == ' ');
     }
-    fputs("\n\n", t->to);
+    fputs(t->html ? "</pre>\n" : "\n\n", t->to);
 }
 
 fv_status tour_show(tour *t, const tour_section *s)
@@ -200,6 +234,7 @@ fv_status tour_show(tour *t, const tour_section *s)
         fputs("\n\n", t->to);
     }
     tour_text(t, s->text);
+    fv_ctx_set_step(t->ctx, 0, 0); /* random weights do not depend on the sections before */
     fv_scope_begin(t->ctx);
     const fv_status status = s->show ? s->show(t) : FV_OK;
     fv_scope_end(t->ctx);

@@ -36,6 +36,7 @@ static const struct evidence {
     {"data.train_csv", NULL, CLASSIFY | MASKED},
     {"data.train_text", NULL, LANGUAGE | MASKED | SPANS},
     {"data.label_column", NULL, CLASSIFY},
+    {"data.second_column", NULL, CLASSIFY},
     {"train.next_sentence", "true", MASKED},
     {"train.span_share", NULL, SPANS},
     {"train.span_length", NULL, SPANS},

@@ -79,8 +79,8 @@ typedef struct new_data {
 /* The sample's picture, in the run folder. */
 #define CLI_NEW_PICTURE "sample.svg"
 
-/* The column of a pair's texts, "a [SEP] b", in the files that are written. */
-#define CLI_NEW_PAIR "pair"
+/* The column of a pair's second text in the files that are written. */
+#define CLI_NEW_SECOND "second"
 
 /* All return an exit code; the error is already printed. */
 

@@ -163,10 +163,9 @@ static void put_classes(draft *d, const struct size *s)
     const double batch = 2000, tokens = 1.5 * d->data->words;
     put_text(d, "data.train_csv", "train.csv", NULL);
     put_text(d, "data.valid_csv", "valid.csv", "rows held out by hash of the text");
+    put_text(d, "data.text_column", "text", NULL);
     if (d->data->task == NEW_PAIRS)
-        put_text(d, "data.text_column", CLI_NEW_PAIR, "both texts, with [SEP] between them");
-    else
-        put_text(d, "data.text_column", "text", NULL);
+        put_text(d, "data.second_column", CLI_NEW_SECOND, "the class is that of both texts");
     put_text(d, "data.label_column", "label", NULL);
     put_text(d, "tokens.kind", "bytes", "byte-level BPE: works for every language");
     put_number(d, "tokens.vocabulary", s->vocabulary, "at most");

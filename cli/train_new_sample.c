@@ -9,15 +9,17 @@
 
 enum { TEXT_BYTES = 256, MOST_WORDS = 12 };
 
-/* The first text of a file. False: there is none. */
-static bool first_text(fv_ctx *ctx, const char *path, char out[TEXT_BYTES])
+/* The first text of a file, or the first two with a tab between them. False: there is none. */
+static bool first_text(fv_ctx *ctx, const char *path, bool pair, char out[TEXT_BYTES])
 {
     fv_table *table = NULL;
     fv_table_row row = {.fields = NULL};
     out[0] = '\0';
     if (!*path || fv_table_open(ctx, path, FV_TABLE_HEADER_AUTO, &table) != FV_OK) return false;
     while (!out[0] && fv_table_next(table, &row) == FV_OK && row.fields)
-        if (!row.problem) cli_format(out, TEXT_BYTES, "%s", row.fields[0].text);
+        if (!row.problem)
+            cli_format(out, TEXT_BYTES, pair ? "%s\t%s" : "%s", row.fields[0].text,
+                       pair ? row.fields[1].text : "");
     fv_table_close(&table);
     return out[0] != '\0';
 }
@@ -48,11 +50,12 @@ static void shorten(char *text)
 static bool sample_text(fv_ctx *ctx, const fv_recipe *recipe, char out[TEXT_BYTES])
 {
     const char *valid = fv_recipe_text(recipe, "data.valid_text");
+    const bool pair = *fv_recipe_text(recipe, "data.second_column") != '\0';
     const bool found =
         first_line(ctx, fv_recipe_text(recipe, "data.valid_source"), out) ||
-        first_text(ctx, fv_recipe_text(recipe, "data.valid_csv"), out) ||
+        first_text(ctx, fv_recipe_text(recipe, "data.valid_csv"), pair, out) ||
         first_line(ctx, *valid ? valid : fv_recipe_text(recipe, "data.train_text"), out);
-    if (found) shorten(out);
+    if (found && !pair) shorten(out);
     return found;
 }
 
@@ -84,11 +87,17 @@ void cli_train_new_done(fv_ctx *ctx, const cli_call *train, const fv_recipe *rec
         run_verb("look", 9, look);
     }
     /* As an example, only a text that a shell takes as it is. */
-    if (!text[0] || strpbrk(text, "\"\\$`!")) cli_format(text, sizeof text, "your text");
+    const bool pair = *fv_recipe_text(recipe, "data.second_column") != '\0';
+    if (!text[0] || strpbrk(text, "\"\\$`!") || strlen(text) == sizeof text - 1)
+        cli_format(text, sizeof text, pair ? "your text\tanother" : "your text");
+    char *tab = strchr(text, '\t');
+    if (tab) *tab = '\0'; /* two words of the command */
+    char words[2 * TEXT_BYTES];
+    cli_format(words, sizeof words, tab ? "\"%s\" \"%s\"" : "\"%s\"", text, tab ? tab + 1 : "");
     if (language)
-        cli_note("to continue a text: fovea run %s -p \"%s\" -n 100", folder, text);
+        cli_note("to continue a text: fovea run %s -p %s -n 100", folder, words);
     else
-        cli_note("to %s: fovea run %s \"%s\"",
-                 strcmp(task, "translation") == 0 ? "translate" : "classify", folder, text);
-    cli_note("to draw its attention: fovea look %s \"%s\" -o attention.svg", folder, text);
+        cli_note("to %s: fovea run %s %s",
+                 strcmp(task, "translation") == 0 ? "translate" : "classify", folder, words);
+    cli_note("to draw its attention: fovea look %s %s -o attention.svg", folder, words);
 }

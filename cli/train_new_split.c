@@ -208,21 +208,18 @@ static void write_line(FILE *to, fv_string s)
     putc('\n', to);
 }
 
-static void write_quoted(FILE *to, fv_string a, const char *between, fv_string b)
+static void write_quoted(FILE *to, fv_string s)
 {
-    const fv_string parts[] = {a, {between, strlen(between)}, b};
     putc('"', to);
-    for (int p = 0; p < 3; p++)
-        for (size_t i = 0; i < parts[p].bytes; i++) {
-            if (parts[p].text[i] == '"') putc('"', to);
-            putc(parts[p].text[i], to);
-        }
+    for (size_t i = 0; i < s.bytes; i++) {
+        if (s.text[i] == '"') putc('"', to);
+        putc(s.text[i], to);
+    }
     putc('"', to);
 }
 
 static void write_row(const new_data *data, FILE *const files[2], const fv_string use[3])
 {
-    static const fv_string nothing = {"", 0};
     switch (data->task) {
     case NEW_TRANSLATION:
         write_line(files[0], use[0]);
@@ -230,12 +227,10 @@ static void write_row(const new_data *data, FILE *const files[2], const fv_strin
         break;
     case NEW_CLASSIFY:
     case NEW_PAIRS:
-        if (data->task == NEW_PAIRS)
-            write_quoted(files[0], use[0], " [SEP] ", use[1]);
-        else
-            write_quoted(files[0], use[0], "", nothing);
-        putc(',', files[0]);
-        write_quoted(files[0], use[data->column_count - 1], "", nothing);
+        for (int i = 0; i < data->column_count; i++) {
+            if (i > 0) putc(',', files[0]);
+            write_quoted(files[0], use[i]);
+        }
         putc('\n', files[0]);
         break;
     default:
@@ -258,8 +253,8 @@ static bool open_files(const new_data *data, const char *folder, FILE *files[2][
                 return false;
             }
             if (has_label(data))
-                fprintf(files[part][side], "%s,label\n",
-                        data->task == NEW_PAIRS ? CLI_NEW_PAIR : "text");
+                fprintf(files[part][side], "text,%slabel\n",
+                        data->task == NEW_PAIRS ? CLI_NEW_SECOND "," : "");
         }
     return true;
 }

@@ -152,7 +152,22 @@ static void pairs_of_sentences_are_found(void)
     program_run("train --new %s -o %s " SHORT, program_path("p.jsonl"), program_path("p"));
     expect(0, "",
            "sentence pairs, columns premise and hypothesis, in the 3 classes of column label");
-    CHECK(file_has("p/data/train.csv", " [SEP] two "));
+    expect(0, "", "to classify: fovea run ");
+    expect(0, "", "\n    second text two ");
+    CHECK(file_has("p/data/train.csv", "text,second,label\n\"one 1\",\"two 1\",\"1\"\n"));
+    program_run("run %s one two one three", program_path("p"));
+    expect(0, "\tone\ttwo\n", "");
+    expect(0, "\tone\tthree\n", "");
+    program_run("run %s -p one\ttwo", program_path("p"));
+    expect(0, "\tone\ttwo\n", "");
+    program_run("run %s one two one", program_path("p"));
+    expect(2, "", "3 texts, expected pairs");
+    program_run("run %s -p one", program_path("p"));
+    expect(3, "", "no tab in \"one\"");
+    program_run("look %s one two -o %s --links --layer 0", program_path("p"),
+                program_path("l.svg"));
+    expect(0, "", NULL);
+    CHECK(file_has("l.svg", ">two<"));
 }
 
 static void text_becomes_a_language_model(void)

@@ -70,7 +70,8 @@ static void numbers_are_those_of_the_sources(void)
     CHECK_EQ(row_of("wide", row, 4), 4);
     CHECK(row[3] == 8.0 * 4 * 512 * 512);
     program_run("tour scaling -t 1");
-    expect(0, "gpt2-xl               48  1600    25    1.5B  1557.6M 40 GB", "");
+    expect(0, "gpt2-xl               48  1600    25    1.5B  1557.6M\n", "");
+    expect(0, "megatron-8.3b       174 GB    512 V100   9.0    431,000  Shoeybi et al. 2019\n", "");
     program_run("tour basic -t 1");
     expect(0, "6 of 6 rows have their largest weight on the", "");
     program_run("tour embedding -t 1");
@@ -78,7 +79,13 @@ static void numbers_are_those_of_the_sources(void)
     program_run("tour gamma -t 1");
     expect(0, "gamma 0.0:    0 of 1024 numbers change", "");
     CHECK(strstr(program.out, "gamma 1.0:    0") == NULL);
-    program_run("tour memory -t 1");
+    program_run("tour memory shifts -t 1");
+    CHECK_EQ(row_of("uniform ", row, 6), 6);
+    CHECK_NEAR(row[2], 0.3, 0.001); /* 0.3 stays, 0.7 moves by one */
+    CHECK_NEAR(row[3], 0.7, 0.001);
+    CHECK_EQ(row_of("softmax ", row, 6), 6);
+    CHECK_NEAR(row[1], 0.1, 0.001);
+    CHECK_NEAR(row[3], 0.7, 0.001);
     for (const char *sum = program.out; (sum = strstr(sum, "sum ")); sum++)
         CHECK(strtod(sum + 4, NULL) > 0.99999 && strtod(sum + 4, NULL) < 1.00001);
 }
@@ -103,6 +110,51 @@ static void order_matters_to_nothing_but_positions(void)
     program_run("tour two-inputs -t 1");
     CHECK(number_after("attention ") > 0.1);
     CHECK(number_after("convolution ") < 1e-4);
+}
+
+static void sections_do_not_depend_on_those_before(void)
+{
+    double alone[4] = {0}, after[4] = {0};
+    program_run("tour gradients -t 1");
+    CHECK_EQ(row_of("       1", alone, 4), 4);
+    program_run("tour heads gradients -t 1");
+    CHECK_EQ(row_of("       1", after, 4), 4);
+    CHECK(memcmp(alone, after, sizeof alone) == 0);
+}
+
+/* Two words: queries, scores, weights and results of each. */
+static void attention_alone_is_shown_in_numbers(void)
+{
+    static const char *const words[2][2] = {{"the", "zone"}, {"start", "la"}};
+    static const char *const names[] = {"encoder", "decoder", "pair"};
+    for (int k = 0; k < 3; k++) {
+        double row[8] = {0}, key[8] = {0};
+        program_run("tour %s -t 1", names[k]);
+        expect(0, "softmax", "");
+        for (const char *at = program.out; (at = strstr(at, "at most ")); at++)
+            CHECK(strtod(at + 8, NULL) < 1e-5);
+        CHECK_EQ(row_of(words[k > 0][1], row, 8), 8);
+        CHECK_NEAR(row[4] + row[5], 1, 0.002);
+        for (int j = 0; j < 2; j++) { /* the scores follow from queries and keys */
+            char name[32];
+            if (k == 2) break; /* has several rows of each name */
+            snprintf(name, sizeof name, "key, value of %-6s", words[k][j]);
+            CHECK_EQ(row_of(name, key, 2), 2);
+            CHECK_NEAR((row[0] * key[0] + row[1] * key[1]) / sqrt(2), row[2 + j], 0.03);
+        }
+        CHECK_NEAR(log(row[4] / row[5]), row[2] - row[3], 0.03);
+        CHECK((strstr(program.out, "-inf") != NULL) == (k > 0));
+    }
+    expect(0, "context c", "");
+}
+
+static void a_convolution_sees_less_than_attention(void)
+{
+    program_run("tour reach -t 1");
+    CHECK(number_after("1 convolution of 3 x 3 ") == 9);
+    CHECK(number_after("2 convolutions of 3 x 3 ") == 25);
+    CHECK(number_after("3 convolutions of 3 x 3 ") == 49);
+    CHECK(number_after("self-attention  ") == 225);
 }
 
 static void gradients_shrink_in_all_but_attention(void)
@@ -136,7 +188,7 @@ static void layers_are_what_they_say(void)
     program_run("tour resolution -t 1");
     for (int words = 1, k = 0; words <= 8; words *= 2, k++) {
         char name[32];
-        snprintf(name, sizeof name, "%d words matter", words);
+        snprintf(name, sizeof name, "%d %s", words, words > 1 ? "words" : "word");
         CHECK_EQ(row_of(name, row, 4), 4);
         CHECK(fabs(row[0] - (1 - 1.0 / words)) < 0.05); /* one head */
         CHECK(row[k] == 0);                             /* a head for each word */
@@ -223,6 +275,9 @@ TEST_MAIN(argc, argv)
     RUN(every_line_fits);
     RUN(numbers_are_those_of_the_sources);
     RUN(order_matters_to_nothing_but_positions);
+    RUN(sections_do_not_depend_on_those_before);
+    RUN(attention_alone_is_shown_in_numbers);
+    RUN(a_convolution_sees_less_than_attention);
     RUN(gradients_shrink_in_all_but_attention);
     RUN(layers_are_what_they_say);
     RUN(pages_are_written);

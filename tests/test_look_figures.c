@@ -353,6 +353,53 @@ static void plots_show_lines_points_and_legend(void)
     fv_picture_free(&p);
 }
 
+/* The pixel row of a label in an SVG; -1: it is not there. */
+static double label_row(const fv_picture *p, const char *label)
+{
+    char text[32];
+    snprintf(text, sizeof text, ">%s<", label);
+    const char *data = fv_picture_data(p, NULL), *at = strstr(data, text), *row = NULL;
+    for (const char *y = data; at && (y = strstr(y, " y=\"")) && y < at; y++)
+        row = y;
+    return row ? strtod(row + 4, NULL) : -1;
+}
+
+/* Three labelled points, the third to the right of the others. */
+static fv_picture *label_points(double second_x, double second_y)
+{
+    static const char *const labels[] = {"alpha", "beta", "gamma"};
+    const double x[] = {0.2, second_x, 0.8}, y[] = {0.5, second_y, 0.5};
+    const fv_look_series series = {
+        .x = x, .y = y, .count = 3, .points_only = true, .labels = labels};
+    const fv_look_plot plot = {.x = {.low = 0, .high = 1},
+                               .y = {.low = 0, .high = 1},
+                               .series = &series,
+                               .series_count = 1};
+    fv_picture *p = NULL;
+    CHECK_OK(ctx, fv_look_plot_draw(ctx, &plot, FV_LOOK_FORMAT_SVG, &p));
+    return p;
+}
+
+static void labels_do_not_cover_each_other(void)
+{
+    fv_picture *p = label_points(0.2, 0.7);
+    const double unit = (label_row(p, "alpha") - label_row(p, "beta")) / 0.2;
+    CHECK(unit > 100);
+    fv_picture_free(&p);
+    const struct {
+        double x, pixels;
+        bool shown;
+    } known[] = {{0.2, 0, false},    {0.2, 11.5, false}, {0.2, -11.5, false}, {0.2, 12.5, true},
+                 {0.2, -12.5, true}, {0.22, 5, false},   {0.18, 5, false},    {0.5, 0, true}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        p = label_points(known[i].x, 0.5 + known[i].pixels / unit);
+        CHECK(label_row(p, "alpha") > 0 && label_row(p, "gamma") > 0);
+        if ((label_row(p, "beta") > 0) != known[i].shown)
+            test_failed(__FILE__, __LINE__, "row %zu", i);
+        fv_picture_free(&p);
+    }
+}
+
 static void plots_without_points_are_drawn(void)
 {
     const fv_look_series none = {.name = "none"};
@@ -446,6 +493,7 @@ TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     CHECK_EQ(fv_ctx_create(NULL, &ctx), FV_OK);
+    RUN(labels_do_not_cover_each_other);
     RUN(blues_of_a_terminal_only_darken);
     RUN(every_head_has_its_map);
     RUN(names_stand_in_for_numbers);

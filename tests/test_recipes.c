@@ -303,6 +303,17 @@ static void use_learner(const char *folder)
     expect(0, "nearest_pixels", "characters: ");
 }
 
+static void use_pair_model(const char *folder)
+{
+    program_run("run %s dog cat", folder);
+    expect(0, "\tdog\tcat\n", "");
+    program_run("look %s dog cat -o %s", folder, program_path("look.svg"));
+    expect(0, "", "");
+    CHECK(file_contains(program_folder(), "look.svg", "</svg>"));
+    program_run("eval %s", folder);
+    expect(0, "accuracy", "");
+}
+
 /* How models are used whose recipe has a setting; the first that fits. */
 static const struct {
     const char *setting;
@@ -323,6 +334,7 @@ static const struct {
     {"task = \"ratings\"", use_recommender},
     {"task = \"trials\"", use_trial_model},
     {"task = \"episodes\"", use_learner},
+    {"made = \"entailment\"", use_pair_model},
 };
 
 static void use_model(const char *folder)

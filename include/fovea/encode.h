@@ -117,6 +117,25 @@ FV_API FV_MUST_USE fv_status fv_classify_texts(fv_classifier *classifier, int64_
                                                const fv_string *texts,
                                                const fv_classifications **out);
 
+typedef struct fv_text_pair {
+    fv_string first, second;
+} fv_text_pair;
+
+/*
+ * The same for pairs of texts, read as the tokenizer joins them ([CLS] first [SEP] second [SEP]
+ * with types 0 and 1); row->text is the number of the pair:
+ *
+ *     const fv_text_pair both = {{"A cat sleeps.", 13}, {"No cat is awake.", 16}};
+ *     s = fv_classify_pairs(classifier, 1, &both, &found);
+ *
+ * Fails also: UNSUPPORTED (a model that classifies tokens).
+ */
+FV_API FV_MUST_USE fv_status fv_classify_pairs(fv_classifier *classifier, int64_t count,
+                                               const fv_text_pair *pairs,
+                                               const fv_classifications **out);
+/* True if the folder says that the model was trained on pairs. */
+FV_API bool fv_classifier_reads_pairs(const fv_classifier *classifier);
+
 /* ---- answers ------------------------------------------------------------------------------ */
 
 typedef struct fv_answerer fv_answerer;

@@ -316,7 +316,8 @@ typedef struct fv_look_series {
     int64_t count;
     bool points_only; /* scatter plot: no line */
     bool dashed;
-    const char *const *labels; /* [count]: text beside each point; NULL: none */
+    const char *const *labels; /* [count]: text beside each point; NULL: none. One that would cover
+                                  an earlier one is left out */
 } fv_look_series;
 
 typedef struct fv_look_plot {

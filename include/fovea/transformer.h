@@ -144,6 +144,7 @@ typedef struct fv_transformer_config {
      * alone leaves them out, likewise rotary.short_factors and long_factors; the model keeps a copy
      * of those two. */
     const char *const *label_names;
+    bool text_pairs; /* the classes are of pairs of texts */
 } fv_transformer_config;
 
 /*

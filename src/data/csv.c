@@ -5,6 +5,16 @@
 
 #include "data/record.h"
 
+/* By the file's name, with or without the ending of a compressed file. */
+static char separator_of(const char *path)
+{
+    size_t length = strlen(path);
+    if (length > 3 &&
+        (strcmp(path + length - 3, ".gz") == 0 || strcmp(path + length - 3, ".xz") == 0))
+        length -= 3;
+    return length > 4 && strncmp(path + length - 4, ".tsv", 4) == 0 ? '\t' : ',';
+}
+
 /* The next record, which must be well formed. */
 static fv_status next_record(fv_lines *lines, fv_record *r)
 {
@@ -67,7 +77,7 @@ fv_status fv_csv_each(fv_ctx *ctx, const char *path, int count, const char *cons
                  "csv: expected 1 to %d columns, got %d", (int)FV_CSV_COLUMNS, count);
     fv_record *r = fv_mem_alloc(&ctx->mem, sizeof *r);
     FV_RETURN_IF(!r, ctx, FV_ERR_MEMORY, "no memory for a record");
-    fv_record_init(r, ctx, path, ',');
+    fv_record_init(r, ctx, path, separator_of(path));
     fv_status status = fv_lines_open(ctx, path, FV_LINES_POLICY_REJECT, &lines);
     if (status == FV_OK) status = use_records(lines, r, count, columns, use, user);
     fv_lines_close(&lines);

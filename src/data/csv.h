@@ -1,6 +1,7 @@
 /*
  * Tables of texts: comma-separated values whose first line names the columns. A field in quotes may
- * contain commas, line ends and quotes; such a quote is written twice.
+ * contain commas, line ends and quotes; such a quote is written twice. A file named .tsv (.tsv.gz,
+ * .tsv.xz) has tabs in place of commas, and its quotes are ordinary characters.
  */
 #ifndef FV_DATA_CSV_H
 #define FV_DATA_CSV_H

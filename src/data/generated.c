@@ -36,12 +36,13 @@ static void split_example(const fv_generated_set *set, uint64_t seed, uint64_t n
 
 /* A new set is a draw function and one line here. */
 static const fv_generated_set sets[] = {
-    {"dates", false, LENGTH, date_example, fv_draw_date},
-    {"copy", false, LENGTH, split_example, fv_draw_copy},
-    {"reverse", false, LENGTH, split_example, fv_draw_reverse},
-    {"sort", false, LENGTH, split_example, fv_draw_sort},
-    {"sentences", true, LENGTH, split_example, fv_draw_sentence},
-    {"trees", false, DEPTH, split_example, fv_draw_tree},
+    {"dates", false, false, LENGTH, date_example, fv_draw_date},
+    {"copy", false, false, LENGTH, split_example, fv_draw_copy},
+    {"reverse", false, false, LENGTH, split_example, fv_draw_reverse},
+    {"sort", false, false, LENGTH, split_example, fv_draw_sort},
+    {"sentences", true, false, LENGTH, split_example, fv_draw_sentence},
+    {"trees", false, false, DEPTH, split_example, fv_draw_tree},
+    {"entailment", true, true, LENGTH, split_example, fv_draw_entailment},
 };
 
 const fv_generated_set *fv_generated_set_at(size_t i)

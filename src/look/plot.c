@@ -156,15 +156,35 @@ static void draw_series(fv_canvas *c, const layout *l, int64_t s, fv_point *room
     }
 }
 
-static void draw_labels(fv_canvas *c, const layout *l, int64_t s)
+/* Where a label was written: from x to `right`, around y. */
+typedef struct place {
+    double x, right, y;
+} place;
+
+static bool is_free(const place *taken, size_t count, const place *p)
+{
+    for (size_t i = 0; i < count; i++)
+        if (p->x < taken[i].right && taken[i].x < p->right && fabs(p->y - taken[i].y) < TEXT)
+            return false;
+    return true;
+}
+
+/* Labels that would cover one before them are left out; `taken` has room for series->count. */
+static void draw_labels(fv_canvas *c, const layout *l, int64_t s, const fv_typeface *face,
+                        place *taken)
 {
     char label[FV_LABEL_BYTES];
     const fv_look_series *series = &l->plot->series[s];
     fv_point at;
-    for (int64_t i = 0; series->labels && i < series->count; i++)
-        if (point_of(l, series, i, &at))
-            fv_canvas_text(c, &(fv_text_style){.x = at.x + 5, .y = at.y, .size = TEXT},
-                           fv_display_label(series->labels[i], label));
+    size_t count = 0;
+    for (int64_t i = 0; series->labels && i < series->count; i++) {
+        if (!point_of(l, series, i, &at)) continue;
+        const char *text = fv_display_label(series->labels[i], label);
+        const place p = {at.x + 5, at.x + 5 + fv_display_width(face, text, TEXT), at.y};
+        if (!is_free(taken, count, &p)) continue;
+        taken[count++] = p;
+        fv_canvas_text(c, &(fv_text_style){.x = p.x, .y = p.y, .size = TEXT}, text);
+    }
 }
 
 static void draw_legend(fv_canvas *c, const layout *l)
@@ -236,16 +256,16 @@ fv_status fv_look_plot_draw(fv_ctx *ctx, const fv_look_plot *plot, fv_look_forma
     FV_TRY(check(ctx, plot, format, out, &max));
     const fv_typeface face = {.format = format};
     const layout l = lay_out(plot, &face);
-    const size_t room_bytes = (size_t)max * sizeof(fv_point);
+    const size_t room_bytes = (size_t)max * sizeof(place);
     FV_TRY(fv_canvas_begin(ctx, &face, l.width, l.height, plot->title, &c));
-    fv_point *room = fv_mem_alloc(&ctx->mem, room_bytes);
+    void *room = fv_mem_alloc(&ctx->mem, room_bytes); /* for points, then for labels */
     if (!room) c.status = fv_fail(ctx, FV_ERR_MEMORY, "look: out of memory");
     draw_titles(&c, &l);
     draw_axes(&c, &l);
     for (int64_t s = 0; room && s < plot->series_count; s++)
         draw_series(&c, &l, s, room);
     for (int64_t s = 0; room && s < plot->series_count; s++)
-        draw_labels(&c, &l, s);
+        draw_labels(&c, &l, s, &face, room);
     draw_legend(&c, &l);
     fv_mem_free(&ctx->mem, room, room_bytes);
     return fv_canvas_end(&c, out);

@@ -84,15 +84,39 @@ static fv_status classify(fv_text_encoder *base, void *user, int64_t first,
     return FV_OK;
 }
 
-fv_status fv_classify_texts(fv_classifier *classifier, int64_t count, const fv_string *texts,
-                            const fv_classifications **out)
+static void forget(fv_classifier *classifier)
 {
     classifier->rows = NULL;
     classifier->capacity = 0;
     classifier->found = (fv_classifications){0};
+}
+
+fv_status fv_classify_texts(fv_classifier *classifier, int64_t count, const fv_string *texts,
+                            const fv_classifications **out)
+{
+    forget(classifier);
     FV_TRY(fv_text_encoder_run(&classifier->base, count, texts,
                                classifier->of_tokens ? 1 : TOGETHER, classify, classifier));
     classifier->found.row = classifier->rows;
     *out = &classifier->found;
     return FV_OK;
+}
+
+fv_status fv_classify_pairs(fv_classifier *classifier, int64_t count, const fv_text_pair *pairs,
+                            const fv_classifications **out)
+{
+    fv_ctx *ctx = classifier->base.ctx;
+    FV_RETURN_IF(classifier->of_tokens, ctx, FV_ERR_UNSUPPORTED,
+                 "classify: the model has classes of tokens, not of pairs of texts");
+    forget(classifier);
+    FV_TRY(
+        fv_text_encoder_run_pairs(&classifier->base, count, pairs, TOGETHER, classify, classifier));
+    classifier->found.row = classifier->rows;
+    *out = &classifier->found;
+    return FV_OK;
+}
+
+bool fv_classifier_reads_pairs(const fv_classifier *classifier)
+{
+    return fv_data_spec_get(fv_model_spec(classifier->base.model), "text_pairs", 0) != 0;
 }

@@ -52,7 +52,7 @@ static fv_status read_heads(const fv_doc *doc, fv_transformer_config *c)
     c->pooler = c->next_sentence || (texts && !c->label_dense) ||
                 (n->pooler && fv_hf_is_named(doc, "Model"));
     if (texts || c->label_tokens) FV_TRY(read_labels(doc, &c->labels));
-    return FV_OK;
+    return fv_doc_get_bool(doc, &doc->root, "text_pairs", false, &c->text_pairs);
 }
 
 static void write_heads(fv_json_writer *w, const fv_transformer_config *c)
@@ -67,6 +67,7 @@ static void write_heads(fv_json_writer *w, const fv_transformer_config *c)
     snprintf(name, sizeof name, "%s%s", fv_family_names_of(c->family)->class_name, head);
     fv_hf_write_architecture(w, name);
     if (c->labels) write_labels(w, c);
+    if (c->text_pairs) fv_hf_write_flag(w, "text_pairs", true); /* a key of our own */
 }
 
 /* ---- BERT -------------------------------------------------------------------------- */

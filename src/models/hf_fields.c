@@ -210,6 +210,7 @@ static const fv_hf_field fovea[] = {
     SAME(COUNT, labels),
     SAME(FLAG, label_tokens),
     SAME(FLAG, label_dense),
+    SAME(FLAG, text_pairs),
     SAME(ACT, label_act),
     SAME(FLAG, spans),
     SAME(REAL, dropout),

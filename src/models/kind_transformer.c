@@ -54,6 +54,7 @@ static fv_status fit_encoder(fv_ctx *ctx, const fv_data_spec *spec, fv_transform
     if (masked) return FV_OK;
     cfg->labels = spec->label_count;
     cfg->label_names = spec->labels;
+    cfg->text_pairs = fv_data_spec_get(spec, "text_pairs", 0) != 0;
     return FV_OK;
 }
 
@@ -194,6 +195,7 @@ static fv_status load_in(self_t *s, fv_params *params, const fv_model_folder *fr
     spec->labels = cfg.label_names;
     spec->label_count = cfg.label_names ? cfg.labels : 0;
     fv_data_spec_set(spec, "label_tokens", cfg.label_tokens);
+    fv_data_spec_set(spec, "text_pairs", cfg.text_pairs);
     return FV_OK;
 }
 

@@ -99,16 +99,49 @@ static fv_status encode(fv_text_encoder *e, int64_t number, fv_string text, cons
     return FV_OK;
 }
 
-static fv_status run_batch(fv_text_encoder *e, int64_t first, int64_t count, const fv_string *texts,
+/* Tokens of a pair and which of its texts each belongs to. */
+static fv_status encode_pair(fv_text_encoder *e, int64_t number, const fv_text_pair *pair,
+                             const int64_t **tokens, const int64_t **types, int64_t *length)
+{
+    fv_encoding x = {.struct_size = sizeof x};
+    FV_TRY(
+        fv_tokenizer_encode_pair(e->enc, pair->first, pair->second, FV_TOKENIZER_ADD_SPECIALS, &x));
+    FV_RETURN_IF(x.count == 0, e->ctx, FV_ERR_ARGUMENT, "pair %lld has no tokens",
+                 (long long)number);
+    int64_t *list = fv_arena_array(&e->tokens, x.count, sizeof *list);
+    int64_t *kinds = fv_arena_array(&e->tokens, x.count, sizeof *kinds);
+    FV_RETURN_IF(!list || !kinds, e->ctx, FV_ERR_MEMORY, "no memory for a pair of %zu tokens",
+                 x.count);
+    for (size_t i = 0; i < x.count; i++) {
+        list[i] = x.ids[i];
+        kinds[i] = x.type_ids[i];
+    }
+    *tokens = list;
+    *types = kinds;
+    *length = (int64_t)x.count;
+    return FV_OK;
+}
+
+/* What a call reads: texts, or pairs. */
+typedef struct input {
+    const fv_string *texts;
+    const fv_text_pair *pairs;
+} input;
+
+static fv_status run_batch(fv_text_encoder *e, int64_t first, int64_t count, const input *in,
                            fv_text_pass_fn *pass, void *user)
 {
     const int64_t **tokens = fv_arena_array(&e->tokens, (size_t)count, sizeof *tokens);
+    const int64_t **types = fv_arena_array(&e->tokens, (size_t)count, sizeof *types);
     int64_t *lengths = fv_arena_array(&e->tokens, (size_t)count, sizeof *lengths);
-    FV_RETURN_IF(!tokens || !lengths, e->ctx, FV_ERR_MEMORY, "no memory for %lld texts",
+    FV_RETURN_IF(!tokens || !types || !lengths, e->ctx, FV_ERR_MEMORY, "no memory for %lld texts",
                  (long long)count);
     for (int64_t i = 0; i < count; i++)
-        FV_TRY(encode(e, first + i, texts[first + i], &tokens[i], &lengths[i]));
-    const fv_sequences all = {.count = count, .tokens = tokens, .length = lengths};
+        FV_TRY(in->pairs ? encode_pair(e, first + i, &in->pairs[first + i], &tokens[i], &types[i],
+                                       &lengths[i])
+                         : encode(e, first + i, in->texts[first + i], &tokens[i], &lengths[i]));
+    const fv_sequences all = {
+        .count = count, .tokens = tokens, .length = lengths, .types = in->pairs ? types : NULL};
     fv_scope_begin(e->ctx);
     fv_no_grad_begin(e->ctx);
     const fv_status status = pass(e, user, first, &all);
@@ -117,22 +150,34 @@ static fv_status run_batch(fv_text_encoder *e, int64_t first, int64_t count, con
     return status;
 }
 
-fv_status fv_text_encoder_run(fv_text_encoder *e, int64_t count, const fv_string *texts,
-                              int64_t together, fv_text_pass_fn *pass, void *user)
+static fv_status run_all(fv_text_encoder *e, int64_t count, const input *in, int64_t together,
+                         fv_text_pass_fn *pass, void *user)
 {
     fv_ctx *ctx = e->ctx;
     if (ctx->error != FV_OK) return ctx->error;
-    FV_RETURN_IF(count < 1 || !texts, ctx, FV_ERR_ARGUMENT, "no texts: their number is %lld",
-                 (long long)count);
+    FV_RETURN_IF(count < 1 || (!in->texts && !in->pairs), ctx, FV_ERR_ARGUMENT,
+                 "no texts: their number is %lld", (long long)count);
     fv_arena_free(&e->results);
     e->truncated = 0;
     fv_status status = FV_OK;
     for (int64_t done = 0; done < count && status == FV_OK; done += together) {
         const int64_t rest = count - done;
-        status = run_batch(e, done, rest < together ? rest : together, texts, pass, user);
+        status = run_batch(e, done, rest < together ? rest : together, in, pass, user);
         fv_arena_free(&e->tokens);
     }
     return status;
+}
+
+fv_status fv_text_encoder_run(fv_text_encoder *e, int64_t count, const fv_string *texts,
+                              int64_t together, fv_text_pass_fn *pass, void *user)
+{
+    return run_all(e, count, &(input){.texts = texts}, together, pass, user);
+}
+
+fv_status fv_text_encoder_run_pairs(fv_text_encoder *e, int64_t count, const fv_text_pair *pairs,
+                                    int64_t together, fv_text_pass_fn *pass, void *user)
+{
+    return run_all(e, count, &(input){.pairs = pairs}, together, pass, user);
 }
 
 /* ---- results -------------------------------------------------------------------------------- */

@@ -46,6 +46,9 @@ typedef fv_status fv_text_pass_fn(fv_text_encoder *e, void *user, int64_t first,
 /* Frees the results of the last call and passes over all texts, at most `together` at a time. */
 fv_status fv_text_encoder_run(fv_text_encoder *e, int64_t count, const fv_string *texts,
                               int64_t together, fv_text_pass_fn *pass, void *user);
+/* The same for pairs, which are never cut. */
+fv_status fv_text_encoder_run_pairs(fv_text_encoder *e, int64_t count, const fv_text_pair *pairs,
+                                    int64_t together, fv_text_pass_fn *pass, void *user);
 
 /* The values of an f32 tensor, in `results`. */
 fv_status fv_text_encoder_read(fv_text_encoder *e, const fv_tensor *t, float **out);

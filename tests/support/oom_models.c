@@ -339,6 +339,7 @@ static bool encoded_texts(fv_ctx *ctx, const void *unused)
     const fv_question question = {texts[1], {"abcdefghijklmnopqrstuvwxyz", 26}}; /* two windows */
     if (access(folder_path("tokens"), F_OK) != 0) {
         encoder_head_write(folder_sub("tokens"), ENCODER_CLASSIFIES_TOKENS, 2, NULL);
+        encoder_head_write(folder_sub("classes"), ENCODER_CLASSIFIES, 2, NULL);
         encoder_head_write(folder_sub("fills"), ENCODER_FILLS, 0, NULL);
         encoder_head_write(folder_sub("spans"), ENCODER_ANSWERS, 0, NULL);
     }
@@ -348,6 +349,12 @@ static bool encoded_texts(fv_ctx *ctx, const void *unused)
     if (status == FV_OK)
         status = fv_classifier_open(ctx, folder_path("tokens"), FV_WEIGHT_F32, &classifier);
     if (status == FV_OK) status = fv_classify_texts(classifier, 2, texts, &classes_found);
+    fv_classifier_close(&classifier);
+    if (status == FV_OK)
+        status = fv_classifier_open(ctx, folder_path("classes"), FV_WEIGHT_F32, &classifier);
+    if (status == FV_OK)
+        status =
+            fv_classify_pairs(classifier, 1, &(fv_text_pair){texts[1], texts[1]}, &classes_found);
     fv_classifier_close(&classifier);
     if (status == FV_OK) status = fv_filler_open(ctx, folder_path("fills"), FV_WEIGHT_F32, &filler);
     if (status == FV_OK) status = fv_fill_masks(filler, 2, texts, 2, &words);

@@ -14,9 +14,11 @@ static const fv_key keys[] = {
     {"data.test_text", FV_KEY_PATH, "", 0, 0, NULL,
      "text that fovea eval reads in place of the validation text"},
     {"data.train_csv", FV_KEY_PATH, "", 0, 0, NULL,
-     "classify, masked: training CSV with a header line"},
-    {"data.valid_csv", FV_KEY_PATH, "", 0, 0, NULL, "classify, masked: validation CSV"},
+     "classify, masked: training CSV (.tsv: separated by tabs) with a header line"},
+    {"data.valid_csv", FV_KEY_PATH, "", 0, 0, NULL, "classify, masked: validation CSV or TSV"},
     {"data.text_column", FV_KEY_TEXT, "text", 0, 0, NULL, "classify, masked: column of the text"},
+    {"data.second_column", FV_KEY_TEXT, "", 0, 0, NULL,
+     "classify: column of a second text; the class is that of the pair"},
     {"data.label_column", FV_KEY_TEXT, "label", 0, 0, NULL, "classify: column of the class"},
     {"data.valid_share", FV_KEY_REAL, "0.1", 0, 0.9, NULL,
      "not translation: share held out for validation if there is no validation file"},
@@ -79,6 +81,9 @@ static fv_status find_texts(fv_text_task *run, fv_data_spec *spec)
     FV_RETURN_IF(run->goal == FV_TEXT_CLASSIFY && run->made && !run->made->has_labels, run->ctx,
                  FV_ERR_ARGUMENT, "data.made: %s have no classes, expected sentences",
                  run->made->name);
+    FV_RETURN_IF(run->goal != FV_TEXT_CLASSIFY &&
+                     *fv_recipe_text(run->recipe, "data.second_column"),
+                 run->ctx, FV_ERR_ARGUMENT, "data.second_column: only classify reads pairs");
     FV_TRY(fv_step_parts_create(run->ctx, run->recipe, &run->parts));
     const fv_status status = fv_text_tokenizer(run);
     spec->source = spec->target = run->tokenizer;
@@ -86,6 +91,7 @@ static fv_status find_texts(fv_text_task *run, fv_data_spec *spec)
     run->next_sentence =
         run->goal == FV_TEXT_MASKED && fv_recipe_bool(run->recipe, "train.next_sentence");
     if (run->next_sentence) fv_data_spec_set(spec, "next_sentence", 1);
+    if (run->pairs) fv_data_spec_set(spec, "text_pairs", 1);
     if (run->goal != FV_TEXT_CLASSIFY) return FV_OK;
     FV_TRY(fv_text_learn_labels(run));
     spec->labels = run->label_names;
@@ -100,6 +106,9 @@ void fv_text_task_init(fv_text_task *run, const fv_task_config *cfg, fv_text_goa
     run->folder = cfg->folder;
     run->goal = goal;
     run->made = fv_generated_set_find(fv_recipe_text(cfg->recipe, "data.made"));
+    if (goal == FV_TEXT_CLASSIFY)
+        run->pairs = run->made ? run->made->has_pairs
+                               : *fv_recipe_text(cfg->recipe, "data.second_column") != '\0';
     fv_vocab_init(&run->labels, cfg->ctx);
 }
 
@@ -137,7 +146,8 @@ static fv_status size_window(fv_text_task *run, const fv_model *model)
     const fv_model_kind *kind = fv_model_kind_of(model);
     const int64_t most = kind->max_length ? kind->max_length(fv_model_self(model)) : 0,
                   asked = fv_recipe_int(run->recipe, "data.length"),
-                  marks = run->goal == FV_TEXT_LANGUAGE ? 0 : 2 + run->next_sentence;
+                  marks =
+                      run->goal == FV_TEXT_LANGUAGE ? 0 : 2 + (run->next_sentence || run->pairs);
     FV_RETURN_IF(most > 0 && asked > most, run->ctx, FV_ERR_ARGUMENT,
                  "data.length is %lld, expected at most the model's %lld positions",
                  (long long)asked, (long long)most);

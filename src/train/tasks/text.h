@@ -8,8 +8,9 @@
  * one another token, and one stays. With train.next_sentence a text is cut in two, half of the time
  * its second part is another text's, and the model learns which.
  *
- * A classifier learns the class of a text from a CSV file with a header line. The classes are those
- * of the training file. Both kinds of encoder read [CLS] text [SEP].
+ * A classifier learns the class of a text, or of a pair of texts (data.second_column), from a table
+ * with a header line. The classes are those of the training file. Both kinds of encoder read
+ * [CLS] text [SEP], a pair as [CLS] text [SEP] second text [SEP] with types 0 and 1.
  *
  *     text.c           the three task kinds, opening and closing
  *     text_files.c     files to texts
@@ -37,8 +38,14 @@
 /* A document, or as much of it as a window holds. */
 typedef struct fv_text_piece {
     int64_t at, length;
-    int64_t label; /* its class; 0 where there are none */
+    int64_t second; /* tokens of the second text of a pair, at the end; 0: it is one text */
+    int64_t label;  /* its class; 0 where there are none */
 } fv_text_piece;
+
+/* What a file has of one text; what is missing has text NULL. */
+typedef struct fv_text_item {
+    fv_string text, second, label;
+} fv_text_item;
 
 /* All tokens of a part, one after the other. */
 typedef struct fv_text_part {
@@ -73,6 +80,7 @@ typedef struct fv_text_task {
     int64_t piece;    /* tokens of a piece, at most: a window without its marks */
     int64_t examples; /* windows of a batch, for a stream */
     bool stream, next_sentence;
+    bool pairs;        /* of texts, with a class */
     bool letters_only; /* texts without punctuation, but for apostrophes within words */
     /* the current step: example i is tokens[i], of length[i] */
     const int64_t **tokens;
@@ -86,8 +94,8 @@ typedef struct fv_text_task {
     size_t cell_room, type_room, target_room, label_room, label_row_room;
 } fv_text_task;
 
-/* One text; its class where it has one, else label.text is NULL. Both live until the return. */
-typedef fv_status (*fv_text_use)(void *user, fv_string text, fv_string label);
+/* One text, which lives until the return. */
+typedef fv_status (*fv_text_use)(void *user, const fv_text_item *item);
 
 /* Calls `use` for every text of a part, in the order of the files. */
 fv_status fv_text_each(fv_text_task *run, int part, fv_text_use use, void *user);

@@ -37,6 +37,39 @@ static fv_status add_piece(fv_ctx *ctx, fv_text_part *p, fv_text_piece piece)
     return FV_OK;
 }
 
+/* Appends the tokens of a text to a part. */
+static fv_status add_tokens(const reader *r, fv_string text)
+{
+    fv_encoding e = {.struct_size = sizeof e};
+    fv_text_part *p = r->part;
+    FV_TRY(fv_tokenizer_encode(r->encoder, text.text, text.bytes, 0, &e));
+    if (e.count == 0) return FV_OK;
+    FV_TRY(grow_tokens(r->run->ctx, p, p->count + (int64_t)e.count + 1));
+    for (size_t i = 0; i < e.count; i++)
+        p->tokens[p->count++] = e.ids[i];
+    return FV_OK;
+}
+
+/* A pair is one piece. If it is too long, tokens at the end of the longer text are left out. */
+static fv_status add_pair(const reader *r, int64_t first, int64_t middle, int64_t label)
+{
+    fv_text_part *p = r->part;
+    const int64_t room = r->run->piece, all = p->count - first;
+    int64_t a = middle - first, b = p->count - middle;
+    if (a == 0 || b == 0) {
+        p->count = first;
+        return FV_OK;
+    }
+    if (all > room) {
+        const int64_t half = room / 2;
+        a = b < room - half ? room - b : a < half ? a : half;
+        b = room - a;
+        memmove(p->tokens + first + a, p->tokens + middle, (size_t)b * sizeof *p->tokens);
+        p->count = first + room;
+    }
+    return add_piece(r->run->ctx, p, (fv_text_piece){first, a + b, b, label});
+}
+
 /* Cuts what was added since `first`. For a language model pieces overlap by one token, the input of
  * the next prediction; one class is enough for a text, so it has one piece. */
 static fv_status cut(const fv_text_task *run, fv_text_part *p, int64_t first, int64_t label)
@@ -44,7 +77,7 @@ static fv_status cut(const fv_text_task *run, fv_text_part *p, int64_t first, in
     const int64_t overlap = run->goal == FV_TEXT_LANGUAGE, least = run->goal != FV_TEXT_CLASSIFY;
     for (int64_t at = first; at + least < p->count; at += run->piece) {
         const int64_t left = p->count - at, most = run->piece + overlap;
-        FV_TRY(add_piece(run->ctx, p, (fv_text_piece){at, left < most ? left : most, label}));
+        FV_TRY(add_piece(run->ctx, p, (fv_text_piece){at, left < most ? left : most, 0, label}));
         if (run->goal == FV_TEXT_CLASSIFY) break;
     }
     return FV_OK;
@@ -60,21 +93,22 @@ static fv_status label_of(const fv_text_task *run, fv_string label, int64_t *out
     return FV_OK;
 }
 
-static fv_status add_document(void *user, fv_string text, fv_string name)
+static fv_status add_document(void *user, const fv_text_item *item)
 {
     const reader *r = user;
     fv_ctx *ctx = r->run->ctx;
     fv_text_part *p = r->part;
-    int64_t label;
-    fv_encoding e = {.struct_size = sizeof e};
-    FV_RETURN_IF(fv_cancelled(ctx), ctx, FV_ERR_CANCELLED, "cancelled while reading");
-    FV_TRY(label_of(r->run, name, &label));
-    FV_TRY(fv_tokenizer_encode(r->encoder, text.text, text.bytes, 0, &e));
-    if (e.count == 0) return FV_OK;
-    FV_TRY(grow_tokens(ctx, p, p->count + (int64_t)e.count + 1));
     const int64_t first = p->count;
-    for (size_t i = 0; i < e.count; i++)
-        p->tokens[p->count++] = e.ids[i];
+    int64_t label;
+    FV_RETURN_IF(fv_cancelled(ctx), ctx, FV_ERR_CANCELLED, "cancelled while reading");
+    FV_TRY(label_of(r->run, item->label, &label));
+    FV_TRY(add_tokens(r, item->text));
+    const int64_t middle = p->count;
+    if (r->run->pairs) {
+        FV_TRY(add_tokens(r, item->second));
+        return add_pair(r, first, middle, label);
+    }
+    if (p->count == first) return FV_OK;
     if (r->end >= 0) p->tokens[p->count++] = r->end;
     return r->run->stream ? FV_OK : cut(r->run, p, first, label);
 }
@@ -105,8 +139,8 @@ static fv_status split(fv_text_task *run)
     a->count = from;
     for (int64_t i = kept; !run->stream && i < units; i++) {
         const fv_text_piece *piece = &a->pieces[i];
-        FV_TRY(
-            add_piece(run->ctx, b, (fv_text_piece){piece->at - from, piece->length, piece->label}));
+        FV_TRY(add_piece(run->ctx, b,
+                         (fv_text_piece){piece->at - from, piece->length, 0, piece->label}));
     }
     if (!run->stream) a->piece_count = kept;
     return FV_OK;
@@ -129,7 +163,8 @@ static fv_status split_drawn(fv_text_task *run)
         FV_TRY(grow_tokens(run->ctx, to, to->count + piece.length));
         memmove(to->tokens + to->count, a->tokens + piece.at,
                 (size_t)piece.length * sizeof *to->tokens);
-        FV_TRY(add_piece(run->ctx, to, (fv_text_piece){to->count, piece.length, piece.label}));
+        FV_TRY(add_piece(run->ctx, to,
+                         (fv_text_piece){to->count, piece.length, piece.second, piece.label}));
         to->count += piece.length;
     }
     return FV_OK;

@@ -145,12 +145,16 @@ fv_status fv_text_add_made(fv_text_task *run, const fv_text_part *p, int64_t num
     fv_rng_draw(key, row, 0, r);
     const bool pair = run->next_sentence && piece->length > 1;
     const int64_t first =
-        pair ? 1 + (int64_t)(r[0] % (uint64_t)(piece->length - 1)) : piece->length;
+        pair ? 1 + (int64_t)(r[0] % (uint64_t)(piece->length - 1)) : piece->length - piece->second;
     int64_t label = piece->label;
     put(&e, &cls, 1, 0);
     put(&e, p->tokens + piece->at, first, 0);
     put(&e, &sep, 1, 0);
     if (pair) label = put_second(run, p, number, first, r, &e);
+    if (piece->second) {
+        put(&e, p->tokens + piece->at + first, piece->second, 1);
+        put(&e, &sep, 1, 1);
+    }
     if (run->goal == FV_TEXT_MASKED) hide(run, &e, key, row, 1 + (int64_t)(r[3] % (uint64_t)first));
     run->label[run->count] = label;
     return fv_text_add_example(run, NULL, e.length);

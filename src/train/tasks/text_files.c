@@ -35,7 +35,8 @@ static fv_status hand_over(gatherer *g)
 {
     const size_t bytes = g->bytes;
     g->bytes = 0;
-    return bytes > 0 ? g->use(g->user, (fv_string){g->text, bytes}, (fv_string){0}) : FV_OK;
+    const fv_text_item item = {.text = {g->text, bytes}};
+    return bytes > 0 ? g->use(g->user, &item) : FV_OK;
 }
 
 static fv_status gather_lines(gatherer *g, fv_lines *lines)
@@ -48,7 +49,8 @@ static fv_status gather_lines(gatherer *g, fv_lines *lines)
         if (!line.valid) continue;
         const bool blank = strspn(line.text, " \t") == line.bytes;
         if (cut == FV_TEXT_LINES && !blank) {
-            FV_TRY(g->use(g->user, (fv_string){line.text, line.bytes}, (fv_string){0}));
+            const fv_text_item item = {.text = {line.text, line.bytes}};
+            FV_TRY(g->use(g->user, &item));
             continue;
         }
         if (cut == FV_TEXT_PARAGRAPHS && blank) {
@@ -74,7 +76,7 @@ static fv_status each_document(fv_text_task *run, const char *path, fv_text_use 
 }
 
 typedef struct record_user {
-    bool labelled;
+    int label, second; /* numbers of their fields; 0: none */
     fv_text_use use;
     void *user;
 } record_user;
@@ -82,16 +84,23 @@ typedef struct record_user {
 static fv_status use_record(void *user, const fv_string *fields)
 {
     const record_user *r = user;
-    return r->use(r->user, fields[0], r->labelled ? fields[1] : (fv_string){0});
+    const fv_text_item item = {.text = fields[0],
+                               .second = r->second ? fields[r->second] : (fv_string){0},
+                               .label = r->label ? fields[r->label] : (fv_string){0}};
+    return r->use(r->user, &item);
 }
 
 /* Calls `use` for every record of a table. */
 static fv_status each_record(fv_text_task *run, const char *path, fv_text_use use, void *user)
 {
-    record_user r = {.labelled = run->goal == FV_TEXT_CLASSIFY, .use = use, .user = user};
+    record_user r = {.label = run->goal == FV_TEXT_CLASSIFY,
+                     .second = run->pairs ? 2 : 0,
+                     .use = use,
+                     .user = user};
     const char *const columns[] = {fv_recipe_text(run->recipe, "data.text_column"),
-                                   fv_recipe_text(run->recipe, "data.label_column")};
-    return fv_csv_each(run->ctx, path, r.labelled ? 2 : 1, columns, use_record, &r);
+                                   fv_recipe_text(run->recipe, "data.label_column"),
+                                   fv_recipe_text(run->recipe, "data.second_column")};
+    return fv_csv_each(run->ctx, path, 1 + r.label + run->pairs, columns, use_record, &r);
 }
 
 /* Calls `use` for every generated text, or once for all of them as one stream of lines. */
@@ -107,9 +116,10 @@ static fv_status each_made(fv_text_task *run, int part, fv_text_use use, void *u
     for (int64_t i = 0; i < count && status == FV_OK; i++) {
         fv_drawn drawn;
         run->made->example(run->made, seed, (uint64_t)i, part == FV_TEXT_VALID, &drawn);
-        const fv_string text = {drawn.source, strlen(drawn.source)};
-        const fv_string label = {drawn.label, drawn.label ? strlen(drawn.label) : 0};
-        status = stream ? append(&g, text.text, text.bytes) : use(user, text, label);
+        fv_text_item item = {.text = {drawn.source, strlen(drawn.source)},
+                             .label = {drawn.label, drawn.label ? strlen(drawn.label) : 0}};
+        if (run->pairs) item.second = (fv_string){drawn.target, strlen(drawn.target)};
+        status = stream ? append(&g, item.text.text, item.text.bytes) : use(user, &item);
     }
     if (status == FV_OK) status = hand_over(&g);
     if (g.text) fv_mem_free(&run->ctx->mem, g.text, g.room);
@@ -156,9 +166,10 @@ static bool is_letter(const char *text, size_t bytes, size_t i)
     return c >= 0x80 || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
-static fv_status use_letters(void *user, fv_string text, fv_string label)
+static fv_status use_letters(void *user, const fv_text_item *item)
 {
     letters *l = user;
+    const fv_string text = item->text;
     char *grown = fv_mem_grow(&l->ctx->mem, l->text, &l->room, text.bytes + 1, 1);
     FV_RETURN_IF(!grown, l->ctx, FV_ERR_MEMORY, "no memory for %zu bytes of text", text.bytes);
     l->text = grown;
@@ -169,7 +180,7 @@ static fv_status use_letters(void *user, fv_string text, fv_string label)
         l->text[i] = is_letter(text.text, text.bytes, i) || within ? text.text[i] : ' ';
     }
     l->text[text.bytes] = '\0';
-    return l->use(l->user, (fv_string){l->text, text.bytes}, label);
+    return l->use(l->user, &(fv_text_item){.text = {l->text, text.bytes}, .label = item->label});
 }
 
 fv_status fv_text_each(fv_text_task *run, int part, fv_text_use use, void *user)

@@ -111,21 +111,26 @@ static fv_status add_line(fv_ctx *ctx, fv_text *out, const char *name, const cha
     return fv_text_append(ctx, out, "\n", 1);
 }
 
-/* Text, class and the model's class of example i, a line each. */
+static fv_status add_tokens(const fv_text_task *run, fv_text *out, const char *name,
+                            const int64_t *ids, int64_t count)
+{
+    fv_text text = {0};
+    fv_status status = fv_tokenizer_decode(run->ctx, run->tokenizer, ids, (size_t)count, 0, &text);
+    if (status == FV_OK) status = add_line(run->ctx, out, name, text.data ? text.data : "");
+    fv_text_free(run->ctx, &text);
+    return status;
+}
+
+/* Text or texts, class and the model's class of example i, a line each. */
 static fv_status add_sample(const fv_text_task *run, int64_t i, int64_t predicted, fv_text *out)
 {
-    fv_ctx *ctx = run->ctx;
-    fv_text text = {0};
     const fv_text_piece *piece = &run->part[FV_TEXT_VALID].pieces[i];
-    const int64_t *ids = run->part[FV_TEXT_VALID].tokens + piece->at;
-    fv_status status =
-        fv_tokenizer_decode(ctx, run->tokenizer, ids, (size_t)piece->length, 0, &text);
-    if (status == FV_OK) status = add_line(ctx, out, "text        ", text.data ? text.data : "");
-    if (status == FV_OK)
-        status = add_line(ctx, out, "class       ", run->label_names[piece->label]);
-    if (status == FV_OK) status = add_line(ctx, out, "prediction  ", run->label_names[predicted]);
-    fv_text_free(ctx, &text);
-    return status;
+    const int64_t *ids = run->part[FV_TEXT_VALID].tokens + piece->at,
+                  first = piece->length - piece->second;
+    FV_TRY(add_tokens(run, out, "text        ", ids, first));
+    if (piece->second) FV_TRY(add_tokens(run, out, "second text ", ids + first, piece->second));
+    FV_TRY(add_line(run->ctx, out, "class       ", run->label_names[piece->label]));
+    return add_line(run->ctx, out, "prediction  ", run->label_names[predicted]);
 }
 
 fv_status fv_text_show_classes(void *self, fv_model *model, int count, fv_text *out)

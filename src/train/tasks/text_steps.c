@@ -109,7 +109,8 @@ fv_batch fv_text_batch(const fv_text_task *run, int64_t first, int64_t count)
     const fv_sequences texts = {.count = count,
                                 .tokens = run->tokens + first,
                                 .length = run->length + first,
-                                .types = run->next_sentence ? run->types + first : NULL};
+                                .types =
+                                    run->next_sentence || run->pairs ? run->types + first : NULL};
     fv_batch batch = fv_batch_of_tokens(&texts);
     if (run->goal == FV_TEXT_MASKED)
         add_field(&batch, "masked", run->targets + first, run->length + first, 1);

@@ -11,12 +11,13 @@ typedef struct learning {
     bool any;
 } learning;
 
-static fv_status learn_from(void *user, fv_string text, fv_string label)
+static fv_status learn_from(void *user, const fv_text_item *item)
 {
     learning *l = user;
-    (void)label;
-    l->any = l->any || text.bytes > 0;
-    return fv_tokenizer_trainer_add(l->trainer, text.text, text.bytes);
+    l->any = l->any || item->text.bytes > 0;
+    FV_TRY(fv_tokenizer_trainer_add(l->trainer, item->text.text, item->text.bytes));
+    if (!item->second.text) return FV_OK;
+    return fv_tokenizer_trainer_add(l->trainer, item->second.text, item->second.bytes);
 }
 
 static fv_status learn(fv_text_task *run, const fv_special_tokens *specials)
@@ -67,12 +68,11 @@ fv_status fv_text_tokenizer(fv_text_task *run)
 
 /* ---- classes -------------------------------------------------------------------------- */
 
-static fv_status learn_label(void *user, fv_string text, fv_string label)
+static fv_status learn_label(void *user, const fv_text_item *item)
 {
     fv_text_task *run = user;
     int32_t id;
-    (void)text;
-    return fv_vocab_add(&run->labels, label.text, label.bytes, &id);
+    return fv_vocab_add(&run->labels, item->label.text, item->label.bytes, &id);
 }
 
 fv_status fv_text_learn_labels(fv_text_task *run)

@@ -110,15 +110,14 @@ typedef struct reader {
 } reader;
 
 /* Appends the known words of a text and the end of a sentence. */
-static fv_status add_text(void *user, fv_string text, fv_string label)
+static fv_status add_text(void *user, const fv_text_item *item)
 {
     reader *r = user;
     fv_ctx *ctx = r->run->text.ctx;
     fv_text_part *p = r->part;
     fv_encoding e = {.struct_size = sizeof e};
-    (void)label;
     FV_RETURN_IF(fv_cancelled(ctx), ctx, FV_ERR_CANCELLED, "cancelled while reading");
-    FV_TRY(fv_tokenizer_encode(r->encoder, text.text, text.bytes, 0, &e));
+    FV_TRY(fv_tokenizer_encode(r->encoder, item->text.text, item->text.bytes, 0, &e));
     const size_t need = (size_t)p->count + e.count + 1;
     int64_t *grown = fv_mem_grow(&ctx->mem, p->tokens, &p->token_room, need, sizeof *grown);
     FV_RETURN_IF(!grown, ctx, FV_ERR_MEMORY, "no memory for %zu words", need);
