@@ -15,6 +15,7 @@
 
 #include "kernels/gemm_bf16.h"
 #include "kernels/half.h"
+#include "kernels/simd/gemm_bf16_weights.h"
 #include "kernels/simd/half_simd.h"
 
 enum { BF16_AHEAD = 8 /* pairs of rows, prefetched before they are packed */ };
@@ -273,7 +274,17 @@ static void bf16_pack_elements(const void *b, const bf16_job *j, const bf16_item
                           2 * pair + 1 < item->numbers);
 }
 
-static void bf16_pack_b(const bf16_job *j, const bf16_item *item)
+/* Packed weights, whose last panel is a whole one. */
+static void bf16_pack_weights(const bf16_job *j, const bf16_item *item)
+{
+    const fv_gemm *g = j->g;
+    for (int64_t col = 0; col < item->cols; col += FV_GEMM_PANEL)
+        fv_weights_as_pairs(g->b_form, fv_weight_panel(g->b_form, j->b, g->k, item->col + col),
+                            item->k, item->numbers, BF16_TILE_COLS, item->depth,
+                            item->b_block + col * item->depth);
+}
+
+static void bf16_pack_matrix(const bf16_job *j, const bf16_item *item)
 {
     const fv_gemm *g = j->g;
     const void *b = bf16_at(j->b, j->b_half, item->k * g->b_row + item->col * g->b_col);
@@ -297,6 +308,11 @@ static void bf16_pack_b(const bf16_job *j, const bf16_item *item)
         bf16_pack_columns(b, false, g->b_col, item);
     else
         bf16_pack_elements(b, j, item);
+}
+
+static void bf16_pack_b(const bf16_job *j, const bf16_item *item)
+{
+    (j->g->b_packed ? bf16_pack_weights : bf16_pack_matrix)(j, item);
     const int64_t panels = (item->cols + BF16_TILE_COLS - 1) / BF16_TILE_COLS;
     if (BF16_WORDS == 2) bf16_widen_panels(item->b_block, panels * item->depth);
 }
@@ -307,7 +323,17 @@ static bool bf16_sums_rows(const bf16_job *j) { return j->g->aux == FV_GEMM_AUX_
 
 static bool bf16_has_epilogue(const bf16_job *j)
 {
-    return j->bias || j->residual || j->g->act || j->c_half || (j->aux && !bf16_sums_rows(j));
+    return j->bias || j->residual || j->g->act || j->g->b_form == FV_WEIGHT_I8 || j->c_half ||
+           (j->aux && !bf16_sums_rows(j));
+}
+
+/* Factors for the sums from column `col` of C on; NULL: none. */
+static const float *bf16_scales(const bf16_job *j, int64_t col)
+{
+    const fv_gemm *g = j->g;
+    if (g->b_form != FV_WEIGHT_I8) return NULL;
+    return fv_weight_scales(g->b_form, fv_weight_panel(g->b_form, j->b, g->k, col)) +
+           col % FV_GEMM_PANEL;
 }
 
 /* The epilogue for sums starting at row `row` and column `col` of a work item. */
@@ -315,8 +341,8 @@ static fv_epilogue bf16_epilogue_at(const bf16_job *j, const bf16_item *item, in
                                     int64_t col)
 {
     const fv_gemm *g = j->g;
-    fv_epilogue f = {.act = g->act, .residual_row = g->residual_row};
     const int64_t r = item->row + row, c = item->col + col;
+    fv_epilogue f = {.act = g->act, .scale = bf16_scales(j, c), .residual_row = g->residual_row};
     if (j->bias) f.bias = j->bias + c;
     if (j->residual) f.residual = (const float *)j->residual + r * g->residual_row + c;
     if (j->aux) fv_epilogue_set_aux(&f, g, j->aux, r, c);
@@ -390,6 +416,7 @@ static void bf16_store_half(const bf16_job *j, int64_t row, int64_t col, float *
     _Alignas(64) float aux[BF16_TILE_ROWS * BF16_TILE_COLS];
     const bool has_aux = j->aux && !bf16_sums_rows(j);
     fv_epilogue f = {.act = g->act,
+                     .scale = bf16_scales(j, col),
                      .bias = j->bias ? j->bias + col : NULL,
                      .residual_row = BF16_TILE_COLS,
                      .aux = has_aux ? aux : NULL,
@@ -400,7 +427,7 @@ static void bf16_store_half(const bf16_job *j, int64_t row, int64_t col, float *
                         g->residual_row, more, rows, cols);
         f.residual = more;
     }
-    if (f.act || f.bias || f.residual || f.aux)
+    if (f.act || f.scale || f.bias || f.residual || f.aux)
         fv_gemm_apply_epilogue(&f, sums, BF16_TILE_COLS, sums, BF16_TILE_COLS, rows, cols);
     const int64_t at = row * g->c_row + col;
     bf16_narrow_rows(sums, (uint16_t *)j->c + at, g->c_row, rows, cols);
@@ -516,8 +543,9 @@ static void bf16_gemm(const fv_exec *exec, void *const *ptr, const void *args)
                   .b_half = ((const fv_gemm *)args)->stored_bf16 & FV_GEMM_STORED_B,
                   .c_half = ((const fv_gemm *)args)->stored_bf16 & FV_GEMM_STORED_C,
                   .scratch = exec->scratch};
-    if (j.g->k == 0)
-        j.a = j.b = j.c; /* never read, and may be NULL, to which no offset may be added */
+    /* Never read, and may be NULL, to which no offset may be added. */
+    if (j.g->k == 0) j.a = j.c;
+    if (j.g->k == 0 && j.g->b_form == FV_WEIGHT_F32) j.b = j.c;
     fv_gemm_bf16_make_plan(j.g, exec->threads, BF16_WORDS, &j.plan);
     const int64_t items = j.plan.row_items * j.plan.column_items;
     if (items <= 0) return;
