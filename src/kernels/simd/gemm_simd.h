@@ -11,6 +11,7 @@
  *   gemm_bf16.h            operands rounded to bf16: packed in pairs, with a tile of its own
  *   gemm_bf16_tiles.h      the same on the tiles of AMX (tile.h)
  *   gemm_bf16_weights.h    packed weights as such pairs
+ *   gemm_bf16_few.h        a few rows times packed weights, read in place
  *   gemm_epilogue.c        act(sum + bias) + residual
  *   gemm_row_sums.c        sums of A's rows beside the product
  *   gemm_pack.c            A and B into the order in which the tile reads them
@@ -41,6 +42,7 @@ static inline fv_vec fv_vec_load(const float *p) { return _mm512_loadu_ps(p); }
 static inline void fv_vec_store(float *p, fv_vec v) { _mm512_storeu_ps(p, v); }
 static inline fv_vec fv_vec_set(float x) { return _mm512_set1_ps(x); }
 static inline fv_vec fv_vec_fma(fv_vec a, fv_vec b, fv_vec c) { return _mm512_fmadd_ps(a, b, c); }
+static inline fv_vec fv_vec_add(fv_vec a, fv_vec b) { return _mm512_add_ps(a, b); }
 static inline fv_vec fv_vec_zero(void) { return _mm512_setzero_ps(); }
 
 /* The first `count` lanes, 1..FV_VEC; nothing past them is touched. */
@@ -88,6 +90,7 @@ static inline fv_vec fv_vec_load(const float *p) { return _mm256_loadu_ps(p); }
 static inline void fv_vec_store(float *p, fv_vec v) { _mm256_storeu_ps(p, v); }
 static inline fv_vec fv_vec_set(float x) { return _mm256_set1_ps(x); }
 static inline fv_vec fv_vec_fma(fv_vec a, fv_vec b, fv_vec c) { return _mm256_fmadd_ps(a, b, c); }
+static inline fv_vec fv_vec_add(fv_vec a, fv_vec b) { return _mm256_add_ps(a, b); }
 static inline fv_vec fv_vec_zero(void) { return _mm256_setzero_ps(); }
 
 /* The first `count` lanes, 1..FV_VEC; nothing past them is touched. */
