@@ -70,8 +70,9 @@ typedef struct product {
     int m, n, k;
     bool ta, tb; /* stored transposed */
     bool packed; /* ours reads weights packed beforehand */
+    bool i8;     /* ... as int8 */
     bool bf16;   /* bf16 in memory; a share is relative to bf16 dot products */
-    int batch;   /* only ours is measured if this is above 1, or with bf16 */
+    int batch;   /* only ours is measured if this is above 1, or with bf16 or int8 */
 } product;
 
 typedef struct job {
@@ -79,8 +80,8 @@ typedef struct job {
     const peers *peers;
     fv_gemm gemm;
     fv_gemm_exec exec;
-    float *a, *b, *c, *panels;
-    void *scratch;
+    float *a, *b, *c;
+    void *panels, *scratch;
     size_t scratch_bytes;
     fv_status status;
 } job;
@@ -157,8 +158,10 @@ static bool job_make(const product *p, const peers *found, fv_simd level, fv_poo
                         .c_row = n,
                         .batch = batch,
                         .b_packed = p->packed,
+                        .b_form = p->i8 ? FV_WEIGHT_I8 : FV_WEIGHT_F32,
                         .bf16 = p->bf16};
-    if (p->bf16) j->gemm.stored_bf16 = FV_GEMM_STORED_A | FV_GEMM_STORED_B | FV_GEMM_STORED_C;
+    if (p->bf16) j->gemm.stored_bf16 = FV_GEMM_STORED_A | FV_GEMM_STORED_C;
+    if (p->bf16 && !p->packed) j->gemm.stored_bf16 |= FV_GEMM_STORED_B;
     if (batch > 1) {
         j->gemm.batch_rank = 1;
         j->gemm.batch_shape[0] = batch;
@@ -172,14 +175,16 @@ static bool job_make(const product *p, const peers *found, fv_simd level, fv_poo
     j->c = operand(batch * m * n, &ok);
     if (ok && p->bf16) {
         shorten(j->a, batch * m * k);
-        shorten(j->b, batch * k * n);
+        if (!p->packed) shorten(j->b, batch * k * n);
         shorten(j->c, batch * m * n);
     }
     j->scratch_bytes = fv_gemm_scratch(&j->gemm, threads);
     j->scratch = bench_alloc(j->scratch_bytes + 64);
     if (p->packed) {
-        j->panels = operand((int64_t)fv_gemm_packed_floats(k, n), &ok);
-        ok = ok && fv_gemm_pack(k, n, j->b, j->gemm.b_row, j->gemm.b_col, j->panels) == FV_OK;
+        const fv_weight_form form = j->gemm.b_form;
+        j->panels = bench_alloc(fv_gemm_packed_bytes(k, n, form));
+        ok = ok && j->panels &&
+             fv_gemm_pack_as(k, n, j->b, j->gemm.b_row, j->gemm.b_col, form, j->panels) == FV_OK;
     }
     if (ok && j->scratch) return true;
     job_free(j);
@@ -195,7 +200,7 @@ static int bench_product(bench_run *run, const product *p, const peers *found, f
     if (!job_make(p, found, run->level, pool, threads, &j)) return CLI_FAILED;
     bench_case cases[3] = {{.call = call_ours, .arg = &j}};
     int count = 1, openblas = 0, onednn = 0;
-    const bool compared = p->batch <= 1 && !p->bf16;
+    const bool compared = p->batch <= 1 && !p->bf16 && !p->i8;
     if (found->openblas && compared) {
         openblas = count;
         cases[count++] = (bench_case){.call = call_openblas, .arg = &j};
@@ -229,12 +234,14 @@ static int bench_product(bench_run *run, const product *p, const peers *found, f
     line.k = p->k;
     line.trans = trans[2 * p->ta + p->tb];
     if (p->bf16) line.dtype = "bf16";
+    if (p->i8) line.dtype = "i8";
     if (p->batch > 1) line.batch = p->batch;
     const double products = p->batch > 1 ? p->batch : 1;
     const double flops = 2.0 * products * p->m * p->n * p->k;
     bench_line_rate(&line, BENCH_GFLOPS, flops, got.seconds[0], (double)NAN);
     if (reads)
-        line.share = 4.0 * products * p->n * p->k / got.seconds[0] / (1e9 * got.limit);
+        line.share =
+            (p->i8 ? 1.0 : 4.0) * products * p->n * p->k / got.seconds[0] / (1e9 * got.limit);
     else
         line.share = line.rate / got.limit;
     if (openblas) line.vs_openblas = got.seconds[openblas] / got.seconds[0];
@@ -244,6 +251,17 @@ static int bench_product(bench_run *run, const product *p, const peers *found, f
 }
 
 /* ---- the suite ------------------------------------------------------------------ */
+
+#define I8_PRODUCT(title, rows, columns, inner, half)                                              \
+    {                                                                                              \
+        .name = (title), .m = (rows), .n = (columns), .k = (inner), .packed = true, .i8 = true,    \
+        .bf16 = (half)                                                                             \
+    }
+#define I8_PRODUCTS(title, half)                                                                   \
+    I8_PRODUCT(title, 1, 3072, 768, half), I8_PRODUCT(title, 1, 8192, 4096, half),                 \
+        I8_PRODUCT(title, 4, 3072, 768, half), I8_PRODUCT(title, 16, 3072, 768, half),             \
+        I8_PRODUCT(title, 64, 3072, 768, half), I8_PRODUCT(title, 256, 3072, 768, half),           \
+        I8_PRODUCT(title, 256, 768, 3072, half), I8_PRODUCT(title, 2048, 3072, 768, half)
 
 /* The first of each group is what --quick measures. */
 static const product products[] = {
@@ -282,6 +300,10 @@ static const product products[] = {
     {.name = "linear_bf16", .m = 256, .n = 768, .k = 768, .tb = true, .bf16 = true},
     {.name = "linear_bf16", .m = 256, .n = 3072, .k = 768, .tb = true, .bf16 = true},
     {.name = "linear_bf16", .m = 256, .n = 768, .k = 3072, .tb = true, .bf16 = true},
+    /* int8 weights times float activations, and times bf16 ones: a token of one sequence, of a few
+     * and of many, and a prompt. */
+    I8_PRODUCTS("linear_i8", false),
+    I8_PRODUCTS("linear_i8_bf16", true),
 };
 enum { QUICK_PRODUCTS = 9 };
 

@@ -186,17 +186,31 @@ static void call_prefill(void *arg)
     fv_scope_end(b->ctx);
 }
 
-static int prefill(bench_run *run)
+/* What a model is run with. */
+typedef struct running {
+    const char *name, *dtype; /* of the line; of the weights */
+    fv_weight_form form;
+    fv_dtype compute;
+} running;
+
+static fv_status prepare(const bed *b, const running *as)
+{
+    const fv_status status = fv_ctx_set_compute(b->ctx, as->compute);
+    return status == FV_OK ? fv_transformer_pack(b->model, as->form) : status;
+}
+
+static int prefill(bench_run *run, const running *as)
 {
     bed b;
     bench_result got;
     int code = open_bed(run, &b);
     if (code) return code;
     const fv_transformer_config cfg = settings();
-    const fv_status status = fv_transformer_pack(b.model, FV_WEIGHT_F32);
-    code = status == FV_OK ? measure(run, &b, call_prefill, BENCH_FMA_F32, run->quick ? 3 : 7, &got)
+    const fv_status status = prepare(&b, as);
+    const bench_limit limit = as->compute == FV_BF16 ? BENCH_DOT_BF16 : BENCH_FMA_F32;
+    code = status == FV_OK ? measure(run, &b, call_prefill, limit, run->quick ? 3 : 7, &got)
                            : failed(&b, status);
-    if (!code) print(run, "prefill_512", "f32", BENCH_FMA_F32, pass_work(&cfg, PREFILL), &got);
+    if (!code) print(run, as->name, as->dtype, limit, pass_work(&cfg, PREFILL), &got);
     close_bed(&b);
     return code;
 }
@@ -233,7 +247,7 @@ static void print_memory(bench_run *run, const bed *b, const char *name, const c
     bench_print(run, &line);
 }
 
-static int decode(bench_run *run, fv_weight_form form, const char *dtype)
+static int decode(bench_run *run, const running *as)
 {
     bed b;
     bench_result got;
@@ -242,7 +256,7 @@ static int decode(bench_run *run, fv_weight_form form, const char *dtype)
     const fv_transformer_config cfg = settings();
     const int64_t *list = b.tokens[0], n = PROMPT;
     const fv_sequences prompt = {.count = 1, .tokens = &list, .length = &n};
-    fv_status status = fv_transformer_pack(b.model, form);
+    fv_status status = prepare(&b, as);
     fv_ctx_memory_reset_peak(b.ctx);
     if (status == FV_OK) status = fv_cache_create(b.model, &b.cache);
     if (status == FV_OK) status = fv_cache_begin(b.cache, &prompt, NULL, 256);
@@ -250,10 +264,10 @@ static int decode(bench_run *run, fv_weight_form form, const char *dtype)
                            : failed(&b, status);
     if (!code) {
         got.seconds[0] /= STEPS;
-        print(run, "decode_1", dtype, BENCH_READ, weight_bytes(&cfg, form), &got);
+        print(run, as->name, as->dtype, BENCH_READ, weight_bytes(&cfg, as->form), &got);
         const double positions = 4.0 * (double)(cfg.width * cfg.max_positions);
-        print_memory(run, &b, "decode_memory", dtype,
-                     weight_bytes(&cfg, form) + positions + (double)fv_cache_bytes(b.cache));
+        print_memory(run, &b, "decode_memory", as->dtype,
+                     weight_bytes(&cfg, as->form) + positions + (double)fv_cache_bytes(b.cache));
     }
     close_bed(&b);
     return code;
@@ -441,16 +455,20 @@ static int cold(bench_run *run)
 
 int bench_model(bench_run *run)
 {
-    static const struct {
-        const char *dtype;
-        fv_weight_form form;
-    } forms[] = {{"f32", FV_WEIGHT_F32}, {"bf16", FV_WEIGHT_BF16}, {"i8", FV_WEIGHT_I8}};
+    static const running tokens[] = {{"decode_1", "f32", FV_WEIGHT_F32, FV_F32},
+                                     {"decode_1", "bf16", FV_WEIGHT_BF16, FV_F32},
+                                     {"decode_1", "i8", FV_WEIGHT_I8, FV_F32},
+                                     {"decode_1_in_bf16", "i8", FV_WEIGHT_I8, FV_BF16}};
+    static const running prompts[] = {{"prefill_512", "f32", FV_WEIGHT_F32, FV_F32},
+                                      {"prefill_512", "i8", FV_WEIGHT_I8, FV_F32},
+                                      {"prefill_512_in_bf16", "i8", FV_WEIGHT_I8, FV_BF16}};
     int code = CLI_DONE;
-    for (int i = 0; i < CLI_COUNT(forms) && !code; i++)
-        if (bench_wanted(run, "decode_1")) code = decode(run, forms[i].form, forms[i].dtype);
+    for (int i = 0; i < CLI_COUNT(tokens) && !code; i++)
+        if (bench_wanted(run, tokens[i].name)) code = decode(run, &tokens[i]);
     for (int type = FV_F32; type <= FV_BF16 && !code; type += FV_BF16 - FV_F32)
         if (bench_wanted(run, "decode_4_at_512")) code = decode_long(run, (fv_dtype)type);
-    if (!code && bench_wanted(run, "prefill_512")) code = prefill(run);
+    for (int i = 0; i < CLI_COUNT(prompts) && !code; i++)
+        if (bench_wanted(run, prompts[i].name)) code = prefill(run, &prompts[i]);
     if (!code && bench_wanted(run, "cold_start")) code = cold(run);
     static const struct {
         const char *name;

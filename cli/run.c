@@ -112,6 +112,7 @@ static bool options_apply(const cli_call *call, const fv_model *model)
                 {"no-context-shift", WRITER},
                 {"dtype", WRITER | ENCODER},
                 {"cache-dtype", WRITER},
+                {"compute-dtype", WRITER},
                 {"pooling", ENCODER},
                 {"normalize", ENCODER},
                 {"pairs", CLASSIFIER},
@@ -140,10 +141,21 @@ static bool options_apply(const cli_call *call, const fv_model *model)
     return true;
 }
 
+/* Sets what layers compute in; false: the error is printed. */
+static bool set_compute(const cli_call *call, fv_ctx *ctx)
+{
+    if (strcmp(cli_text(call, "compute-dtype"), "bf16") != 0) return true;
+    if (cli_weight_form(call) == FV_WEIGHT_F32) {
+        cli_error("run: --compute-dtype bf16 needs --dtype bf16 or int8");
+        return false;
+    }
+    return fv_ctx_set_compute(ctx, FV_BF16) == FV_OK;
+}
+
 static int run_model(const cli_call *call, fv_ctx *ctx, fv_model **model)
 {
     if (!can(call, *model) || !options_apply(call, *model) || !cli_check_ask(call, *model) ||
-        !cli_example_applies(call, "run", *model))
+        !cli_example_applies(call, "run", *model) || !set_compute(call, ctx))
         return CLI_USAGE;
     if (cli_has_examples(*model)) return cli_run_example(call, ctx, *model);
     if (cli_model_reads(*model) == CLI_FILE_POINTS) return cli_run_points(call, ctx, *model);
@@ -197,6 +209,14 @@ static const cli_option options[] = {
      .choices = "auto|fp32|bf16",
      .metavar = "TYPE",
      .help = "data type of cached keys and values; auto: what the device prefers, fp32 on the CPU"},
+    {.name = "compute-dtype",
+     .type = CLI_CHOICE,
+     .default_value = "fp32",
+     .choices = "fp32|bf16",
+     .metavar = "TYPE",
+     .help =
+         "data type of activations; bf16, with --dtype bf16 or int8: faster prompts and batches "
+         "on CPUs with AVX512_BF16 or AMX"},
     {.name = "tokens",
      .letter = 'n',
      .type = CLI_INT,

@@ -159,6 +159,25 @@ static void a_cache_in_fewer_bits(void)
     expect(2, NULL, "--cache-dtype does not apply");
 }
 
+/* Activations of bf16 take weights of fewer bits, and generate; a level without faster products in
+ * bf16 gives the text of f32. */
+static void activations_in_fewer_bits(void)
+{
+    static const char *const types[] = {"bf16", "int8"};
+    for (int i = 0; i < 2; i++) {
+        program_run("run %s abc -n 8 --json --dtype %s --compute-dtype bf16", folder("llama", 263),
+                    types[i]);
+        expect(0, "\"tokens\": 8", NULL);
+        program_run("run %s abc -n 8 --beam 2 --dtype %s --compute-dtype bf16 --cache-dtype bf16",
+                    folder("gpt2", 331), types[i]);
+        expect(0, NULL, NULL);
+    }
+    program_run("run %s abc --compute-dtype bf16", folder("llama", 263));
+    expect(2, NULL, "--compute-dtype bf16 needs --dtype bf16 or int8");
+    program_run("run %s abc --dtype int8 --compute-dtype bf16", folder("bert", 211));
+    expect(2, NULL, "--compute-dtype does not apply");
+}
+
 static void a_stop_text_ends(void)
 {
     program_run("run %s abc -n 12 --json", folder("llama", 263));
@@ -263,6 +282,7 @@ TEST_MAIN(argc, argv)
     RUN(a_full_context_drops_its_older_half);
     RUN(weights_in_fewer_bits);
     RUN(a_cache_in_fewer_bits);
+    RUN(activations_in_fewer_bits);
     RUN(a_stop_text_ends);
     RUN(stop_texts_are_at_most_16);
     RUN(an_encoder_fills_in_and_embeds);

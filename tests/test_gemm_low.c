@@ -5,9 +5,6 @@
  */
 #include "fovea/kernels.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "base/pool.h"
 #include "support/products.h"
 #include "support/test.h"
@@ -21,8 +18,7 @@ typedef struct weights {
     float *b;     /* [k][n], as given */
     float *wide;  /* [k][n], what the form makes of it, before the scale */
     float *scale; /* [n] */
-    void *map, *packed;
-    size_t map_bytes;
+    product_wall packed;
     fv_weight_form form;
 } weights;
 
@@ -45,24 +41,18 @@ static void widen(weights *w)
 
 static void guarded_pack(weights *w, bool transposed)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t need = fv_gemm_packed_bytes(w->k, w->n, w->form);
     CHECK(need != SIZE_MAX && need % 64 == 0);
-    w->map_bytes = (need + page - 1) / page * page + page;
-    w->map = mmap(NULL, w->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (w->map == MAP_FAILED ||
-        mprotect((char *)w->map + w->map_bytes - page, page, PROT_NONE) != 0)
-        exit(1);
-    w->packed = (char *)w->map + w->map_bytes - page - need;
+    w->packed = product_wall_make(need);
     if (!transposed) {
-        CHECK_EQ(fv_gemm_pack_as(w->k, w->n, w->b, w->n, 1, w->form, w->packed), FV_OK);
+        CHECK_EQ(fv_gemm_pack_as(w->k, w->n, w->b, w->n, 1, w->form, w->packed.data), FV_OK);
         return;
     }
     float *t = product_memory((size_t)(w->k * w->n) * sizeof *t);
     for (int64_t k = 0; k < w->k; k++)
         for (int64_t j = 0; j < w->n; j++)
             t[j * w->k + k] = w->b[k * w->n + j];
-    CHECK_EQ(fv_gemm_pack_as(w->k, w->n, t, 1, w->k, w->form, w->packed), FV_OK);
+    CHECK_EQ(fv_gemm_pack_as(w->k, w->n, t, 1, w->k, w->form, w->packed.data), FV_OK);
     free(t);
 }
 
@@ -81,7 +71,7 @@ static weights weights_make(fv_weight_form form, int64_t k, int64_t n, bool tran
 
 static void weights_free(weights *w)
 {
-    munmap(w->map, w->map_bytes);
+    product_wall_free(&w->packed);
     free(w->b);
     free(w->wide);
     free(w->scale);
@@ -130,7 +120,7 @@ static void run(const weights *w, const product *p, fv_simd level, fv_pool *pool
     void *scratch = product_memory(need);
     const fv_gemm_exec exec = {
         .level = level, .pool = pool, .bias = p->bias, .residual = p->residual};
-    CHECK_EQ(fv_gemm_run(&g, p->a, w->packed, &exec, scratch, need, c), FV_OK);
+    CHECK_EQ(fv_gemm_run(&g, p->a, w->packed.data, &exec, scratch, need, c), FV_OK);
     free(scratch);
 }
 
@@ -245,7 +235,7 @@ static void rounding(void)
             const product p = {.m = 1, .a = a};
             run(&w, &p, FV_SIMD_SCALAR, NULL, &c);
             CHECK(c == (low ? whole[k] * (2.0f / 127.0f) : bf16[k]));
-            munmap(w.map, w.map_bytes);
+            product_wall_free(&w.packed);
         }
     }
 }
@@ -261,7 +251,7 @@ static void special_weights(void)
         w.b[9 * N + 8] = 0x1p-149f;
         for (int64_t k = 0; k < K; k++)
             w.b[k * N + 9] = k % 2 ? 0x1p-149f : 0;
-        CHECK_EQ(fv_gemm_pack_as(K, N, w.b, N, 1, form, w.packed), FV_OK);
+        CHECK_EQ(fv_gemm_pack_as(K, N, w.b, N, 1, form, w.packed.data), FV_OK);
         float *a = product_randoms(8 * K), c[8 * N];
         for (int64_t m = 1; m <= 8; m += 7)
             for (fv_simd level = FV_SIMD_SCALAR; level <= best; level++) {

@@ -43,6 +43,13 @@
  * (fv_ctx_config.request_amx); FV_SIMD_AVX512 keeps the chain above. `stored_bf16`: operands that
  * are bf16 in memory; a bf16 C is rounded to once.
  *
+ * Weights packed as bf16 or int8 are read as they are by a product with `bf16`, since the whole
+ * numbers of int8 are bf16 numbers too: only A is rounded, and the sums of int8 are multiplied by
+ * scale(j) at the end, as above.
+ *
+ *     g.bf16 = 1;                                   // times the panels w of above
+ *     g.stored_bf16 = FV_GEMM_STORED_A | FV_GEMM_STORED_C;
+ *
  * Training needs more than C of a product, and `aux` gets it in the same pass: what an activation's
  * derivative is computed from, or, beside the gradient dW = du^T x of a weight, that of the bias:
  *
@@ -117,7 +124,7 @@ typedef struct fv_gemm {
     int accumulate;        /* C += A B; then no bias, act or residual */
     int b_packed;          /* B is the result of fv_gemm_pack; batch strides count packed floats */
     fv_weight_form b_form; /* of a packed B; but for F32: no batch, no accumulate */
-    int bf16;              /* A and B are rounded to bf16; no batch, no packed B */
+    int bf16;              /* A and B are rounded to bf16; no batch, no B packed as floats */
     fv_gemm_aux aux;       /* what exec->aux gets; ROW_SUMS are of A before rounding */
     unsigned stored_bf16;  /* with bf16: FV_GEMM_STORED_A and the like, of what is bf16 in memory */
 } fv_gemm;

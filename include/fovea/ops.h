@@ -110,9 +110,12 @@ FV_API fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv
  * products read; so do the gradients of parameters, statistics of norms, the log-sum-exp and
  * losses. The gradient of a bf16 tensor is bf16. A sum of bf16 and f32 is bf16.
  *
+ * Weights that were packed in place as bf16 or int8 take part where products are faster in bf16
+ * (AVX512_BF16, AMX): read as they are, times bf16 activations. Elsewhere, and packed as floats,
+ * they are multiplied in f32, and the result is f32. So are logits of packed models everywhere.
+ *
  * Any other op takes a bf16 tensor as if it had been cast to f32, and its result is f32. Backward
- * computes as forward did, whatever is set by then. f64 tensors and packed weights are multiplied
- * as they are.
+ * computes as forward did, whatever is set by then. f64 tensors are multiplied as they are.
  *
  *     fv_status s = fv_ctx_set_compute(ctx, FV_BF16);
  *

@@ -68,8 +68,10 @@ fv_status fv_gemm_check(const fv_gemm *g)
     if (g->b_form < FV_WEIGHT_F32 || g->b_form >= FV_WEIGHT_FORM_COUNT) return FV_ERR_ARGUMENT;
     if (g->b_form != FV_WEIGHT_F32 && (!g->b_packed || g->accumulate || g->batch_rank > 0))
         return FV_ERR_ARGUMENT;
-    if (g->bf16 && (g->b_packed || g->batch_rank > 0)) return FV_ERR_ARGUMENT;
-    const unsigned stored = FV_GEMM_STORED_A | FV_GEMM_STORED_B | FV_GEMM_STORED_C;
+    if (g->bf16 && ((g->b_packed && g->b_form == FV_WEIGHT_F32) || g->batch_rank > 0))
+        return FV_ERR_ARGUMENT;
+    const unsigned stored =
+        FV_GEMM_STORED_A | FV_GEMM_STORED_C | (g->b_packed ? 0u : FV_GEMM_STORED_B);
     if (g->stored_bf16 & ~(g->bf16 ? stored : 0u)) return FV_ERR_ARGUMENT;
     int64_t rows, size;
     if (!fv_checked_mul_i64(g->batch, g->m, &rows) || !fv_checked_mul_i64(rows, g->n, &size))

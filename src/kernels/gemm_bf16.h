@@ -8,7 +8,8 @@
  *
  * A work item is `rows` rows by `panels` panels of FV_GEMM_PANEL columns and owns its part of C. It
  * splits k into blocks of `depth` pairs: it packs its part of B, then FV_GEMM_BF16_ROWS rows of A
- * at a time, and multiplies them in row tiles.
+ * at a time, and multiplies them in row tiles. Few rows times packed weights need no blocks: the
+ * panels are read in place, and `depth` is all of k.
  *
  * A kernel without dot products of pairs keeps two floats in place of each word.
  *
@@ -29,6 +30,7 @@ typedef struct fv_gemm_bf16_plan {
     int64_t rows, row_items;      /* rows per work item, and work items along m */
     int64_t panels, column_items; /* panels per work item, and work items along n */
     bool serial;                  /* too little work to wake another thread */
+    bool few_rows;                /* at most one row tile times packed weights */
     int64_t a_words, b_words, sum_floats, lane_floats; /* scratch per thread */
 } fv_gemm_bf16_plan;
 

@@ -6,11 +6,15 @@ enum {
     DEPTH_MAX = 384, /* a row tile of A, 9 KiB, stays in L1 while panels of 96 KiB stream through */
     B_BLOCK_WORDS = 96 << 10,                  /* B of a work item */
     ROWS_WITH_BLOCKS = 11 * FV_GEMM_BF16_ROWS, /* bounds the partial sums kept between blocks */
+    DEPTH_STREAMED = 96, /* packed weights for one row tile: a panel of 24 KiB stays in L1 */
+    STREAMED_ROWS = 32,
+    STREAMED_ITEM = 96 * 1024, /* weights: 20 us of memory traffic, so threads end together */
     ITEMS_PER_THREAD = 3,
     B_COST = 3 /* cost of packing a word of B (perhaps transposed), relative to A */
 };
 
-static const double SERIAL_WORK = 1.5e6; /* multiply-adds that justify waking a thread */
+/* Multiply-adds that justify waking a thread; fewer if weights stream in from memory. */
+static const double SERIAL_WORK = 1.5e6, SERIAL_STREAMED = 3e5;
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -32,15 +36,37 @@ static void split_for_threads(const fv_gemm *g, int threads, fv_gemm_bf16_plan *
     }
 }
 
+/* At most a row tile times packed weights. */
+static void plan_few_rows(const fv_gemm *g, int threads, fv_gemm_bf16_plan *plan)
+{
+    const int64_t all = larger(1, divide_up(g->n, FV_GEMM_PANEL));
+    plan->few_rows = true;
+    plan->depth = divide_up(plan->pairs, FV_LANES) * FV_LANES;
+    const int64_t most = STREAMED_ITEM / FV_GEMM_PANEL / larger(g->k, 1);
+    plan->panels = larger(1, smaller(all / ((int64_t)ITEMS_PER_THREAD * threads), most));
+    if (plan->serial) plan->panels = all;
+    plan->row_items = g->m > 0;
+    plan->column_items = divide_up(divide_up(g->n, FV_GEMM_PANEL), plan->panels);
+    plan->a_words = 2 * FV_GEMM_TILE_ROWS * plan->depth;
+    if (g->aux == FV_GEMM_AUX_ROW_SUMS)
+        plan->lane_floats = fv_gemm_lane_floats(plan->rows, FV_GEMM_BF16_ROWS, false);
+}
+
 void fv_gemm_bf16_make_plan(const fv_gemm *g, int threads, int words, fv_gemm_bf16_plan *plan)
 {
     *plan = (fv_gemm_bf16_plan){.pairs = divide_up(g->k, 2), .rows = larger(g->m, 1)};
     const double work = (double)g->m * (double)g->n * (double)g->k;
-    plan->serial = threads <= 1 || work < SERIAL_WORK;
-    const int64_t blocks = larger(1, divide_up(plan->pairs, DEPTH_MAX));
+    const bool streamed = g->b_packed && g->m <= STREAMED_ROWS;
+    plan->serial = threads <= 1 || work < (streamed ? SERIAL_STREAMED : SERIAL_WORK);
+    if (g->b_packed && g->m <= FV_GEMM_TILE_ROWS) {
+        plan_few_rows(g, threads, plan);
+        return;
+    }
+    const int64_t depth_max = streamed ? DEPTH_STREAMED : DEPTH_MAX;
+    const int64_t blocks = larger(1, divide_up(plan->pairs, depth_max));
     plan->depth = larger(1, divide_up(divide_up(plan->pairs, blocks), FV_LANES) * FV_LANES);
     const int64_t fit = larger(1, B_BLOCK_WORDS / (plan->depth * FV_GEMM_PANEL));
-    plan->panels = larger(1, smaller(divide_up(g->n, FV_GEMM_PANEL), fit));
+    plan->panels = streamed ? 1 : larger(1, smaller(divide_up(g->n, FV_GEMM_PANEL), fit));
     if (blocks > 1) plan->rows = smaller(plan->rows, ROWS_WITH_BLOCKS);
     split_for_threads(g, threads, plan);
     plan->row_items = divide_up(g->m, plan->rows);

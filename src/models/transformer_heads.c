@@ -1,6 +1,7 @@
 /* Heads on top of the last states. */
 #include "models/transformer.h"
 
+#include "ops/product.h"
 #include "tensor/host_table.h"
 
 /* norm(act(dense(x))), before the logits of masked tokens. */
@@ -21,7 +22,9 @@ fv_tensor *fv_transformer_logits(fv_ctx *ctx, const fv_transformer *model, fv_te
     if (model->cfg.logits_scale != 1) x = fv_scale(ctx, x, model->cfg.logits_scale);
     fv_tensor *bias = model->logits_bias;
     if (bias && bias->rank == 2) bias = fv_reshape(ctx, bias, 1, (int64_t[]){-1});
-    return fv_linear(ctx, x, model->logits, bias);
+    /* Panels are for running: the likeliest token is found among numbers of 24 bits, not 8. */
+    const bool runs = ctx->error == FV_OK && fv_weight_packed(model->logits);
+    return (runs ? fv_linear_wide : fv_linear)(ctx, x, model->logits, bias);
 }
 
 /* ---- one state a document ------------------------------------------------------------ */

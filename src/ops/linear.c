@@ -9,6 +9,8 @@
  *
  * In mixed precision (fv_ctx_set_compute) y is bf16, and so is du. The three products take bf16
  * operands and sum in float: W by its bf16 copy, an f32 x rounded on its way. dW and db are f32.
+ * Panels of bf16 and int8 take the place of the copy where products are faster in bf16; other
+ * panels are multiplied in f32, and y is f32.
  *
  * With an activation of the input, h = in_act(x) takes the place of x in u. h is not kept, and
  *   dx = (du W) in_act'(x).
@@ -20,6 +22,7 @@
 
 typedef struct linear_params {
     fv_act act, in_act;
+    bool wide; /* y is f32 in mixed precision too */
 } linear_params;
 
 enum { X, WEIGHT, BIAS, RESIDUAL };
@@ -30,10 +33,18 @@ fv_tensor *fv_linear(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bi
     return fv_linear_act(ctx, x, weight, bias, FV_ACT_NONE, NULL);
 }
 
+/* Whether a weight has panels that only products of f32 read: panels of floats, and any where
+ * products are not faster in bf16. */
+static bool takes_f32_only(const fv_ctx *ctx, const fv_tensor *w)
+{
+    return fv_weight_packed(w) &&
+           (w->packed_form == (int)FV_WEIGHT_F32 || !fv_product_prefers_bf16(ctx));
+}
+
 static fv_tensor *apply(fv_ctx *ctx, linear_params params, fv_tensor *x, fv_tensor *weight,
                         fv_tensor *bias, fv_tensor *residual)
 {
-    if (weight && fv_weight_packed(weight)) { /* multiplied as it is, by f32 */
+    if (weight && takes_f32_only(ctx, weight)) {
         if (x && x->dtype == FV_BF16) x = fv_cast(ctx, x, FV_F32);
         if (residual && residual->dtype == FV_BF16) residual = fv_cast(ctx, residual, FV_F32);
     }
@@ -44,6 +55,11 @@ fv_tensor *fv_linear_act(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor
                          fv_tensor *residual)
 {
     return apply(ctx, (linear_params){.act = act}, x, weight, bias, residual);
+}
+
+fv_tensor *fv_linear_wide(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias)
+{
+    return apply(ctx, (linear_params){.wide = true}, x, weight, bias, NULL);
 }
 
 fv_tensor *fv_act_linear(fv_ctx *ctx, fv_tensor *x, fv_act act, fv_tensor *weight, fv_tensor *bias,
@@ -100,6 +116,12 @@ static act_info info_of(fv_act act)
 
 bool fv_act_needs_argument(fv_act act) { return act != FV_ACT_NONE && !info_of(act).grad_from_y; }
 
+/* What the result is rounded to, and with bf16 also the operands. */
+static fv_dtype dtype_of_product(const fv_op_run *run)
+{
+    return takes_f32_only(run->ctx, run->in[WEIGHT]) ? run->in[X]->dtype : fv_result_dtype(run);
+}
+
 static fv_status infer(fv_op_run *run)
 {
     const linear_params *params = run->params;
@@ -115,7 +137,7 @@ static fv_status infer(fv_op_run *run)
     if (x->shape[x->rank - 1] != w->shape[1])
         return fv_op_mismatch(run, X, WEIGHT, "(x and weight) differ in their last axis");
     fv_spec_like(run, 0, X);
-    run->spec[0].dtype = fv_weight_packed(w) ? x->dtype : fv_result_dtype(run);
+    run->spec[0].dtype = params->wide ? fv_wide_dtype(x->dtype) : dtype_of_product(run);
     run->spec[0].shape[x->rank - 1] = w->shape[0];
     const fv_tensor *bias = run->n_in > BIAS ? run->in[BIAS] : NULL;
     const fv_tensor *residual = run->n_in > RESIDUAL ? run->in[RESIDUAL] : NULL;
@@ -172,23 +194,24 @@ static void launch_fused(fv_op_run *run, fv_gemm_aux kind, fv_tensor *aux)
     fv_tensor *out = run->out[0], *x = run->in[X], *w = run->in[WEIGHT];
     fv_tensor *bias = run->n_in > BIAS ? run->in[BIAS] : NULL;
     fv_tensor *residual = run->n_in > RESIDUAL ? run->in[RESIDUAL] : NULL;
-    const bool bf16 = out->dtype == FV_BF16;
+    const bool bf16 = dtype_of_product(run) == FV_BF16;
     const linear_params *params = run->params;
     fv_tensor *h = activated(ctx, x, params->in_act);
     fv_tensor *x_rows = h, *w_rows = w, *plain_bias = bias;
-    fv_matrix mx = fv_matrix_of(ctx, &x_rows), mw = weight_matrix(ctx, &w_rows, bf16);
+    const bool packed = fv_weight_packed(w);
+    fv_matrix mx = fv_matrix_of(ctx, &x_rows), mw = weight_matrix(ctx, &w_rows, bf16 && !packed);
     if (bias) plain_bias = fv_contiguous_raw(ctx, bias);
     fv_tensor *plain_residual = plain_residual_of(ctx, residual, out->dtype);
     if (ctx->error != FV_OK) return;
 
     fv_matrix c = fv_matrix_at(out->data, mx.rows, mw.rows);
-    c.bf16 = bf16;
+    c.bf16 = out->dtype == FV_BF16;
     fv_gemm gemm = fv_product_gemm(c, mx, fv_matrix_transpose(mw));
     gemm.act = params->act;
     gemm.bf16 = bf16;
     gemm.aux = kind;
     void *b = mw.data;
-    if (fv_weight_packed(w)) {
+    if (packed) {
         gemm.b_packed = 1;
         gemm.b_form = (fv_weight_form)w->packed_form;
         b = w->packed->data;

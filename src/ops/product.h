@@ -79,6 +79,9 @@ fv_tensor *fv_linear_argmax(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_ten
  * two, if the derivative of act needs its argument (the GELUs, SiLU). */
 fv_tensor *fv_act_linear(fv_ctx *ctx, fv_tensor *x, fv_act act, fv_tensor *weight, fv_tensor *bias,
                          fv_tensor *residual);
+/* fv_linear whose result is f32 in mixed precision too: logits of a model that runs. Not recorded.
+ */
+fv_tensor *fv_linear_wide(fv_ctx *ctx, fv_tensor *x, fv_tensor *weight, fv_tensor *bias);
 /* Whether the derivative of an activation is computed from its argument; else from its value. */
 bool fv_act_needs_argument(fv_act act);
 

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static uint32_t random_state = 1;
 
@@ -27,6 +29,19 @@ float *product_randoms(int64_t count)
         x[i] = product_random();
     return x;
 }
+
+product_wall product_wall_make(size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    product_wall w = {.map_bytes = (bytes + page - 1) / page * page + page};
+    w.map = mmap(NULL, w.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (w.map == MAP_FAILED || mprotect((char *)w.map + w.map_bytes - page, page, PROT_NONE) != 0)
+        exit(1);
+    w.data = (char *)w.map + w.map_bytes - page - bytes;
+    return w;
+}
+
+void product_wall_free(product_wall *wall) { munmap(wall->map, wall->map_bytes); }
 
 /* Whole units of the 8-bit significand, found with frexp. */
 float product_bf16(float x)

@@ -12,6 +12,14 @@ float product_random(void);
 void *product_memory(size_t bytes);
 float *product_randoms(int64_t count);
 
+/* `data`: that many bytes, a multiple of 64, which end at an unreadable page. */
+typedef struct product_wall {
+    void *data, *map;
+    size_t map_bytes;
+} product_wall;
+product_wall product_wall_make(size_t bytes);
+void product_wall_free(product_wall *wall);
+
 /* Nearest bf16, ties to even, computed independently of the library. */
 float product_bf16(float x);
 

@@ -58,9 +58,16 @@ static void low_precision_sums(const fv_gemm *g, const real *a, const char *pane
         for (int64_t col = 0; col < count; col++)
             sum[col] =
                 real_fma(a[k * g->a_col], (real)fv_weight_at(g->b_form, panel, k, col), sum[col]);
-    const float *scale = fv_weight_scales(g->b_form, panel);
-    for (int64_t col = 0; scale && col < count; col++)
-        sum[col] *= (real)scale[col];
+}
+
+/* Element (k, col) of B as a bf16 product reads it. */
+static real bf16_element(const job *j, int64_t k, int64_t col)
+{
+    const fv_gemm *g = j->g;
+    if (!g->b_packed)
+        return fv_round_bf16((float)load(j, FV_GEMM_STORED_B, j->b, k * g->b_row + col * g->b_col));
+    return (real)fv_weight_at(g->b_form, fv_weight_panel(g->b_form, j->b, g->k, col), k,
+                              col % FV_GEMM_PANEL);
 }
 
 /* Columns [first, first + count) of one row with operands rounded to bf16: k in pairs, the second
@@ -76,9 +83,7 @@ static void bf16_row_sums(const job *j, int64_t row, int64_t first, int64_t coun
                     (float)load(j, FV_GEMM_STORED_A, j->a, row * g->a_row + k * g->a_col));
             for (int64_t col = 0; col < count; col++) {
                 real y = 0;
-                if (k < g->k)
-                    y = fv_round_bf16((float)load(j, FV_GEMM_STORED_B, j->b,
-                                                  k * g->b_row + (first + col) * g->b_col));
+                if (k < g->k) y = bf16_element(j, k, first + col);
                 sum[col] = real_fma(x, y, sum[col]);
             }
         }
@@ -93,7 +98,7 @@ static void row_part(const job *j, const fv_gemm_offsets *at, int64_t row, int64
     const real *a = g->bf16 ? NULL : j->a + at->a + row * g->a_row;
     const real *b = g->bf16 ? NULL : j->b + at->b;
     int64_t b_row = g->b_row, b_col = g->b_col;
-    if (g->b_packed) {
+    if (g->b_packed && b) {
         b += first * g->k; /* `first` is the first column of a panel */
         b_row = FV_GEMM_PANEL;
         b_col = 1;
@@ -105,16 +110,18 @@ static void row_part(const job *j, const fv_gemm_offsets *at, int64_t row, int64
     real sum[FV_GEMM_PANEL];
     for (int64_t col = 0; col < count; col++)
         sum[col] = g->accumulate ? load(j, FV_GEMM_STORED_C, j->c, c + col) : 0;
-    if (g->b_form != FV_WEIGHT_F32)
-        low_precision_sums(g, a, fv_weight_panel(g->b_form, j->b, g->k, first), count, sum);
-    else if (g->bf16)
+    const char *panel = g->b_packed ? fv_weight_panel(g->b_form, j->b, g->k, first) : NULL;
+    const float *scale = panel ? fv_weight_scales(g->b_form, panel) : NULL;
+    if (g->bf16)
         bf16_row_sums(j, row, first, count, sum);
+    else if (g->b_form != FV_WEIGHT_F32)
+        low_precision_sums(g, a, panel, count, sum);
     else
         for (int64_t k = 0; k < g->k; k++)
             for (int64_t col = 0; col < count; col++)
                 sum[col] = real_fma(a[k * g->a_col], b[k * b_row + col * b_col], sum[col]);
     for (int64_t col = 0; col < count; col++) {
-        real y = sum[col];
+        real y = scale ? sum[col] * (real)scale[col] : sum[col];
         if (j->bias) y += j->bias[first + col];
         if (g->aux == FV_GEMM_AUX_SUM) store(j, FV_GEMM_STORED_C, j->aux, c + col, y);
         y = activate(g->act, y);

@@ -56,4 +56,19 @@ static int64_t bf16_placed_strides(bf16_tile *t, int64_t rows, int64_t depth)
     return depth * BF16_WORDS;
 }
 
+/* Few rows times packed weights (gemm_bf16_few.h): a pair is added to the sum itself, and the float
+ * unit works as ever. */
+typedef fv_vec bf16_part;
+FV_INLINE bf16_part bf16_part_begin(fv_vec sum) { return sum; }
+FV_INLINE fv_vec bf16_part_end(bf16_part part, fv_vec sum)
+{
+    (void)sum;
+    return part;
+}
+typedef struct bf16_mode {
+    char unused;
+} bf16_mode;
+static bf16_mode bf16_mode_begin(void) { return (bf16_mode){0}; }
+static void bf16_mode_end(bf16_mode mode) { (void)mode; }
+
 #endif

@@ -66,6 +66,18 @@ static void bf16_tile_run(const bf16_tile *t, int rows)
     by_rows[rows - 1](t);
 }
 
+enum { BF16_FEW_WORDS = 1, BF16_FEW_SUMS = 24 };
+typedef fv_words bf16_pair;
+FV_INLINE bf16_pair bf16_pair_of(fv_vec first, fv_vec second)
+{
+    return fv_words_of_bf16(first, second);
+}
+FV_INLINE bf16_pair bf16_pair_of_words(fv_words words) { return words; }
+FV_INLINE bf16_part bf16_part_add(bf16_part part, const uint32_t *a, bf16_pair pair)
+{
+    return _mm512_dpbf16_ps(part, (__m512bh)fv_words_set(*a), (__m512bh)pair);
+}
+
 #include "kernels/simd/gemm_bf16.h"
 
 void fv_simd_gemm_bf16_dot(const fv_exec *exec, void *const *ptr, const void *args)

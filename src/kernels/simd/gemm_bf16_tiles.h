@@ -143,6 +143,44 @@ static int64_t bf16_placed_strides(bf16_tile *t, int64_t rows, int64_t depth)
 
 FV_INLINE v_words bf16_round(vf x) { return v_to_bf16(x); }
 
+/* Few rows leave tiles empty, but their sums must have the bits of tiles: 16 pairs a step, those of
+ * even and of odd k apart, while the float unit takes and gives numbers below 2^-126 as zero. */
+enum { BF16_FEW_WORDS = 2, BF16_FEW_SUMS = FV_SIMD_LEVEL == 3 ? 8 : 4 };
+typedef struct bf16_pair {
+    fv_vec first, second;
+} bf16_pair;
+typedef struct bf16_part {
+    fv_vec even, odd;
+} bf16_part;
+typedef unsigned bf16_mode;
+static bf16_mode bf16_mode_begin(void)
+{
+    const bf16_mode mode = _mm_getcsr();
+    _mm_setcsr(mode | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
+    return mode;
+}
+static void bf16_mode_end(bf16_mode mode) { _mm_setcsr(mode); }
+FV_INLINE bf16_pair bf16_pair_of(fv_vec first, fv_vec second) { return (bf16_pair){first, second}; }
+FV_INLINE bf16_pair bf16_pair_of_words(fv_words words)
+{
+    return bf16_pair_of(fv_words_first(words), fv_words_second(words));
+}
+FV_INLINE bf16_part bf16_part_begin(fv_vec sum)
+{
+    (void)sum;
+    return (bf16_part){fv_vec_zero(), fv_vec_zero()};
+}
+FV_INLINE bf16_part bf16_part_add(bf16_part part, const uint32_t *a, bf16_pair pair)
+{
+    const float *x = (const float *)(const void *)a;
+    return (bf16_part){fv_vec_fma(fv_vec_set(x[1]), pair.first, part.even),
+                       fv_vec_fma(fv_vec_set(x[0]), pair.second, part.odd)};
+}
+FV_INLINE fv_vec bf16_part_end(bf16_part part, fv_vec sum)
+{
+    return fv_vec_add(sum, fv_vec_add(part.even, part.odd));
+}
+
 #include "kernels/simd/gemm_bf16.h"
 
 #endif

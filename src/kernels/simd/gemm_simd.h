@@ -10,6 +10,8 @@
  *   gemm_low_precision.c   low-precision weights: a few rows times a panel, and panels as floats
  *   gemm_bf16.h            operands rounded to bf16: packed in pairs, with a tile of its own
  *   gemm_bf16_tiles.h      the same on the tiles of AMX (tile.h)
+ *   gemm_bf16_weights.h    packed weights as such pairs
+ *   gemm_bf16_few.h        a few rows times packed weights, read in place
  *   gemm_epilogue.c        act(sum + bias) + residual
  *   gemm_row_sums.c        sums of A's rows beside the product
  *   gemm_pack.c            A and B into the order in which the tile reads them
@@ -40,6 +42,7 @@ static inline fv_vec fv_vec_load(const float *p) { return _mm512_loadu_ps(p); }
 static inline void fv_vec_store(float *p, fv_vec v) { _mm512_storeu_ps(p, v); }
 static inline fv_vec fv_vec_set(float x) { return _mm512_set1_ps(x); }
 static inline fv_vec fv_vec_fma(fv_vec a, fv_vec b, fv_vec c) { return _mm512_fmadd_ps(a, b, c); }
+static inline fv_vec fv_vec_add(fv_vec a, fv_vec b) { return _mm512_add_ps(a, b); }
 static inline fv_vec fv_vec_zero(void) { return _mm512_setzero_ps(); }
 
 /* The first `count` lanes, 1..FV_VEC; nothing past them is touched. */
@@ -56,6 +59,7 @@ static inline void fv_vec_store_part(float *p, int count, fv_vec v)
 /* A word holds two bf16. The low and the high halves as floats. */
 typedef __m512i fv_words;
 static inline fv_words fv_words_load(const uint32_t *p) { return _mm512_loadu_si512(p); }
+static inline void fv_words_store(uint32_t *p, fv_words x) { _mm512_storeu_si512(p, x); }
 static inline fv_words fv_words_set(uint32_t x) { return _mm512_set1_epi32((int)x); }
 static inline fv_vec fv_words_first(fv_words x)
 {
@@ -64,6 +68,12 @@ static inline fv_vec fv_words_first(fv_words x)
 static inline fv_vec fv_words_second(fv_words x)
 {
     return _mm512_castsi512_ps(_mm512_and_si512(x, fv_words_set(0xffff0000u)));
+}
+/* Floats that are bf16 numbers, as the low and the high halves. */
+static inline fv_words fv_words_of_bf16(fv_vec first, fv_vec second)
+{
+    return _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(first), 16),
+                           _mm512_castps_si512(second));
 }
 /* Signed bytes as floats. */
 static inline fv_vec fv_vec_load_i8(const signed char *p)
@@ -80,6 +90,7 @@ static inline fv_vec fv_vec_load(const float *p) { return _mm256_loadu_ps(p); }
 static inline void fv_vec_store(float *p, fv_vec v) { _mm256_storeu_ps(p, v); }
 static inline fv_vec fv_vec_set(float x) { return _mm256_set1_ps(x); }
 static inline fv_vec fv_vec_fma(fv_vec a, fv_vec b, fv_vec c) { return _mm256_fmadd_ps(a, b, c); }
+static inline fv_vec fv_vec_add(fv_vec a, fv_vec b) { return _mm256_add_ps(a, b); }
 static inline fv_vec fv_vec_zero(void) { return _mm256_setzero_ps(); }
 
 /* The first `count` lanes, 1..FV_VEC; nothing past them is touched. */
@@ -102,6 +113,7 @@ static inline fv_words fv_words_load(const uint32_t *p)
 {
     return _mm256_loadu_si256((const __m256i *)p);
 }
+static inline void fv_words_store(uint32_t *p, fv_words x) { _mm256_storeu_si256((__m256i *)p, x); }
 static inline fv_words fv_words_set(uint32_t x) { return _mm256_set1_epi32((int)x); }
 static inline fv_vec fv_words_first(fv_words x)
 {
@@ -110,6 +122,12 @@ static inline fv_vec fv_words_first(fv_words x)
 static inline fv_vec fv_words_second(fv_words x)
 {
     return _mm256_castsi256_ps(_mm256_and_si256(x, fv_words_set(0xffff0000u)));
+}
+/* Floats that are bf16 numbers, as the low and the high halves. */
+static inline fv_words fv_words_of_bf16(fv_vec first, fv_vec second)
+{
+    return _mm256_or_si256(_mm256_srli_epi32(_mm256_castps_si256(first), 16),
+                           _mm256_castps_si256(second));
 }
 /* Signed bytes as floats. */
 static inline fv_vec fv_vec_load_i8(const signed char *p)
@@ -151,6 +169,7 @@ static inline void fv_vec_store_part(float *p, int count, fv_vec v)
 /* A word holds two bf16. The low and the high halves as floats. */
 typedef uint32x4_t fv_words;
 static inline fv_words fv_words_load(const uint32_t *p) { return vld1q_u32(p); }
+static inline void fv_words_store(uint32_t *p, fv_words x) { vst1q_u32(p, x); }
 static inline fv_words fv_words_set(uint32_t x) { return vdupq_n_u32(x); }
 static inline fv_vec fv_words_first(fv_words x)
 {
@@ -159,6 +178,11 @@ static inline fv_vec fv_words_first(fv_words x)
 static inline fv_vec fv_words_second(fv_words x)
 {
     return vreinterpretq_f32_u32(vandq_u32(x, fv_words_set(0xffff0000u)));
+}
+/* Floats that are bf16 numbers, as the low and the high halves. */
+static inline fv_words fv_words_of_bf16(fv_vec first, fv_vec second)
+{
+    return vorrq_u32(vshrq_n_u32(vreinterpretq_u32_f32(first), 16), vreinterpretq_u32_f32(second));
 }
 /* Signed bytes as floats. */
 static inline fv_vec fv_vec_load_i8(const signed char *p)
