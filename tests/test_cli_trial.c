@@ -28,11 +28,11 @@ static int count_of(const char *text, const char *part)
 
 static void metrics_are_beside_the_references(void)
 {
-    static const char *const names[] = {"ratio ",  "gittins ", "ucb ",    "thompson ",
-                                        "greedy ", "random ",  "optimal "};
+    static const char *const names[] = {"ratio ",    "gittins ", "knowledge ", "ucb ",
+                                        "thompson ", "greedy ",  "random ",    "optimal "};
     program_run("eval %s -t 1", program_path("bandit"));
     expect(0, "reward ", "bandits of 3 arms, 4 pulls");
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 8; i++)
         expect(0, names[i], NULL);
     program_run("eval %s -t 1 --part valid --json", program_path("mdp"));
     expect(0, "\"psrl\": ", "");

@@ -128,18 +128,115 @@ static void the_index_is_nearly_the_best(void)
     fv_trial_config cfg = arms;
     cfg.episodes = PULLS;
     const double best = best_learner(none, none, PULLS);
-    double error = 0, at[6];
-    for (int i = 0; i < 6; i++) {
+    double error = 0, at[7];
+    for (int i = 0; i < 7; i++) {
         at[i] = mean_of(ctx, &cfg, fv_reference_name(FV_TRIAL_BANDIT, i), MANY, &error);
         printf("%-10s %.4f +- %.4f, the best learner %.4f\n", fv_reference_name(FV_TRIAL_BANDIT, i),
                at[i], error, best);
         if (i == 0) CHECK_NEAR(at[0], best, 4 * error + 0.005 * best);
     }
-    /* gittins, ucb, thompson, greedy, random, optimal */
-    CHECK(at[0] > at[3] && at[3] > at[2] && at[3] > at[1] && at[2] > at[4] && at[1] > at[4]);
-    CHECK_NEAR(at[4], PULLS * 0.5, 5 * error);
-    CHECK_NEAR(at[5], PULLS * 2.0 / 3, 5 * error);
-    CHECK(!fv_reference_name(FV_TRIAL_BANDIT, 6) && !fv_reference_name(FV_TRIAL_BANDIT, -1));
+    /* gittins, knowledge, ucb, thompson, greedy, random, optimal */
+    CHECK(at[0] > at[4] && at[4] > at[3] && at[4] > at[2] && at[3] > at[5] && at[2] > at[5]);
+    CHECK(at[1] > at[4] && at[1] < best + 4 * error);
+    CHECK_NEAR(at[5], PULLS * 0.5, 5 * error);
+    CHECK_NEAR(at[6], PULLS * 2.0 / 3, 5 * error);
+    CHECK(!fv_reference_name(FV_TRIAL_BANDIT, 7) && !fv_reference_name(FV_TRIAL_BANDIT, -1));
+    fv_ctx_destroy(&ctx);
+}
+
+/*
+ * 10 pulls left. Means 1/2, 3/5, 1/4: a win of the first makes it 2/3, so that the best is
+ * (2/3 + 3/5) / 2 = 19/30; the second stays the best, 3/5 2/3 + 2/5 1/2 = 3/5; the third cannot
+ * become the best. Means 3/5, 2/3: after a loss of the second the first is the best,
+ * 2/3 3/4 + 1/3 3/5 = 7/10.
+ */
+static void costs_count_what_a_pull_teaches(void)
+{
+    double cost[3];
+    fv_bandit_costs(3, (int64_t[]){0, 3, 2}, (int64_t[]){0, 2, 0}, 10, cost);
+    CHECK_NEAR(cost[0], 0.1 - 10 / 30.0, 1e-12);
+    CHECK_NEAR(cost[1], 0, 1e-12);
+    CHECK_NEAR(cost[2], 0.35, 1e-12);
+    fv_bandit_costs(2, (int64_t[]){3, 1}, (int64_t[]){2, 1}, 10, cost);
+    CHECK_NEAR(cost[0], 1 / 15.0, 1e-12);
+    CHECK_NEAR(cost[1], -10 / 30.0, 1e-12);
+    fv_bandit_costs(2, (int64_t[]){3, 1}, (int64_t[]){2, 1}, 0, cost);
+    CHECK_NEAR(cost[1], 0, 1e-12);
+    /* two arms that look best, 1/2: a win makes one 2/3, a loss leaves the other */
+    fv_bandit_costs(3, (int64_t[]){1, 0, 0}, (int64_t[]){0, 0, 0}, 6, cost);
+    CHECK_NEAR(cost[1], -6 / 12.0, 1e-12);
+    CHECK_NEAR(cost[2], -6 / 12.0, 1e-12);
+}
+
+enum { COURSE = 4, COURSE_ARMS = 3 };
+
+/* What a policy that depends on all counts is expected to pay from here on, and to win. */
+static void follow(int64_t pulls[COURSE_ARMS], int64_t wins[COURSE_ARMS], int64_t left,
+                   double *costs, double *reward)
+{
+    double cost[COURSE_ARMS], p[COURSE_ARMS], all = 0;
+    *costs = *reward = 0;
+    if (left == 0) return;
+    fv_bandit_costs(COURSE_ARMS, pulls, wins, left - 1, cost);
+    for (int a = 0; a < COURSE_ARMS; a++)
+        all += p[a] = 1.1 + sin((double)(7 * a + 3 * pulls[a] + 5 * wins[(a + 1) % COURSE_ARMS]));
+    for (int a = 0; a < COURSE_ARMS; a++) {
+        const double mean = ((double)wins[a] + 1) / ((double)pulls[a] + 2);
+        double after[2], later[2];
+        pulls[a]++;
+        follow(pulls, wins, left - 1, &after[0], &later[0]);
+        wins[a]++;
+        follow(pulls, wins, left - 1, &after[1], &later[1]);
+        wins[a]--;
+        pulls[a]--;
+        *costs += p[a] / all * (cost[a] + mean * after[1] + (1 - mean) * after[0]);
+        *reward += p[a] / all * (mean + mean * later[1] + (1 - mean) * later[0]);
+    }
+}
+
+/* Learning from the costs is learning from the rewards, whatever the policy. */
+static void costs_add_up_to_the_reward(void)
+{
+    int64_t pulls[COURSE_ARMS] = {0}, wins[COURSE_ARMS] = {0};
+    double costs, reward;
+    follow(pulls, wins, COURSE, &costs, &reward);
+    CHECK(reward > 1.5 && reward < 2.5);
+    CHECK_NEAR(costs, COURSE / 2.0 - reward, 1e-12);
+}
+
+/* Problem `number`, played by the lowest cost. */
+static double play_by_costs(fv_ctx *ctx, const fv_trial_config *cfg, int64_t number)
+{
+    int64_t pulls[2] = {0}, wins[2] = {0};
+    double cost[2], sum = 0;
+    fv_problem p;
+    CHECK_OK(ctx, fv_problem_create(ctx, cfg, &p));
+    fv_problem_draw(&p, FV_GAME_TEST, number);
+    for (int64_t t = 0; t < cfg->episodes; t++) {
+        fv_bandit_costs(2, pulls, wins, cfg->episodes - 1 - t, cost);
+        const int a = cost[1] < cost[0];
+        const fv_outcome o = fv_problem_act(&p, 0, t, 0, a);
+        pulls[a]++;
+        wins[a] += o.reward > 0;
+        sum += o.expected;
+    }
+    fv_problem_free(&p);
+    return sum;
+}
+
+static void the_knowledge_policy_takes_the_lowest_cost(void)
+{
+    fv_ctx *ctx = run_context(1, 1);
+    fv_reference *r = NULL;
+    fv_trial_config cfg = arms;
+    cfg.episodes = 20;
+    CHECK_OK(ctx, fv_reference_create(ctx, &cfg, "knowledge", &r));
+    for (int64_t i = 0; i < 100 && r; i++) {
+        double reward = 0;
+        CHECK_OK(ctx, fv_reference_play(r, FV_GAME_TEST, i, &reward));
+        CHECK_NEAR(reward, play_by_costs(ctx, &cfg, i), 1e-12);
+    }
+    fv_reference_destroy(&r);
     fv_ctx_destroy(&ctx);
 }
 
@@ -242,6 +339,9 @@ TEST_MAIN(argc, argv)
     RUN(problems_follow_from_their_number);
     RUN(draws_have_their_distributions);
     RUN(the_index_is_nearly_the_best);
+    RUN(costs_count_what_a_pull_teaches);
+    RUN(costs_add_up_to_the_reward);
+    RUN(the_knowledge_policy_takes_the_lowest_cost);
     RUN(plans_are_the_best);
     RUN(posterior_sampling_converges);
     RUN(wrong_configs_are_refused);

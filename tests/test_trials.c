@@ -310,6 +310,47 @@ static void steps_equal_the_whole_trial(void)
     }
 }
 
+/* Costs follow from what was pulled and won before, in this trial alone. */
+static void knowledge_is_what_the_trial_has_seen(void)
+{
+    enum { COUNT = 6 };
+    fv_ctx *ctx = run_context(1, 1);
+    fv_model *model = make_model(ctx, &arms, "snail");
+    fv_trials t;
+    sharpen(ctx, model);
+    CHECK_OK(ctx, fv_trials_create(model, &arms, COUNT, &t));
+    const fv_trials_how how = {
+        .part = FV_GAME_TRAIN, .count = COUNT, .runs = 2, .knowledge = true, .draw = true};
+    bool differs = false;
+    for (int again = 0; again < 2; again++) /* counts begin at 0 */
+        CHECK_OK(ctx, fv_trials_play(&t, &how));
+    for (int64_t i = 0; i < COUNT; i++) {
+        int64_t pulls[2] = {0}, wins[2] = {0};
+        for (int64_t s = 0; s < t.steps; s++) {
+            const int64_t at = i * t.steps + s, a = t.action[at];
+            const double p = exp((double)t.log_p[at]);
+            double cost[2];
+            fv_bandit_costs(2, pulls, wins, t.steps - 1 - s, cost);
+            CHECK_NEAR(t.regrets[2 * at], cost[0], 1e-6);
+            CHECK_NEAR(t.regrets[2 * at + 1], cost[1], 1e-6);
+            CHECK_NEAR(t.regret[at], cost[a], 1e-6);
+            CHECK_NEAR(t.mean_regret[at], p * cost[a] + (1 - p) * cost[1 - a], 1e-5);
+            differs = differs || fabs(cost[0] - cost[1]) > 0.1;
+            pulls[a]++;
+            wins[a] += t.reward[at] > 0;
+        }
+    }
+    CHECK(differs);
+    fv_trials_free(&t);
+    fv_model_close(&model);
+    model = make_model(ctx, &process, "snail");
+    CHECK_OK(ctx, fv_trials_create(model, &process, COUNT, &t));
+    CHECK_EQ(fv_trials_play(&t, &how), FV_ERR_ARGUMENT);
+    fv_trials_free(&t);
+    fv_model_close(&model);
+    fv_ctx_destroy(&ctx);
+}
+
 typedef struct seen {
     int count;
     double rows; /* sum of the weights of all steps */
@@ -403,16 +444,21 @@ static fv_status train(const run_setting *more, const char *folder, int threads,
 
 static void it_learns_to_learn(void)
 {
-    static const run_setting lstm[] = {{"snail.memory", "lstm"}, {"snail.hidden", "16"}, {0}};
-    for (int i = 0; i < 2; i++) {
+    static const run_setting lstm[] = {{"snail.memory", "lstm"}, {"snail.hidden", "16"}, {0}},
+                             knowledge[] = {{"trials.knowledge", "true"}, {0}};
+    static const run_setting *const more[] = {NULL, lstm, knowledge};
+    static const char *const names[] = {"snail", "lstm", "knowledge"};
+    char folder[3][512];
+    for (int i = 0; i < 3; i++) {
         run_watch w = {.stop = 0};
-        CHECK_EQ(train(i ? lstm : NULL, folder_sub(i ? "lstm" : "snail"), 1, &w), FV_OK);
+        snprintf(folder[i], sizeof folder[i], "%s", folder_sub(names[i]));
+        CHECK_EQ(train(more[i], folder[i], 1, &w), FV_OK);
         CHECK_STR(w.last[0].name, "reward");
         CHECK_STR(w.last[1].name, "ratio");
-        printf("%s: reward %.3f, of Gittins' %.3f\n", i ? "lstm" : "snail", w.last[0].value,
-               w.last[1].value);
+        printf("%s: reward %.3f, of Gittins' %.3f\n", names[i], w.last[0].value, w.last[1].value);
         CHECK(w.last[1].value > 0.95 && w.last[1].value < 1.02);
     }
+    CHECK(!file_same_in(folder[0], folder[2], "model.safetensors"));
 }
 
 /* Stopped within a collection (four updates) and at its end, with other numbers of threads. */
@@ -458,6 +504,10 @@ static void wrong_settings_are_named(void)
                    "snail: stages 'tc', expected");
     expect_refused((run_setting[]){{"trials.problem", "mdp"}, {"trials.horizon", "200"}, {0}},
                    folder, "trials: 2 actions, 10 states, 10 episodes of 200 steps");
+    expect_refused((run_setting[]){{"trials.problem", "mdp"}, {"trials.knowledge", "true"}, {0}},
+                   folder, "trials.knowledge needs bandits and trials.regret = true");
+    expect_refused((run_setting[]){{"trials.regret", "false"}, {"trials.knowledge", "true"}, {0}},
+                   folder, "trials.knowledge needs bandits and trials.regret = true");
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -499,6 +549,7 @@ TEST_MAIN(argc, argv)
     RUN(entropy_holds_actions_apart);
     RUN(observations_say_what_happened);
     RUN(steps_equal_the_whole_trial);
+    RUN(knowledge_is_what_the_trial_has_seen);
     RUN(a_trial_shows_everything);
     RUN(wrong_batches_and_models_are_refused);
     RUN(it_learns_to_learn);

@@ -44,7 +44,7 @@
 extern "C" {
 #endif
 
-enum { FV_MAX_METRICS = 8, FV_POSITION = 8, FV_MAX_PHASES = 4 };
+enum { FV_MAX_METRICS = 12, FV_POSITION = 8, FV_MAX_PHASES = 4 };
 
 typedef struct fv_metric {
     char name[32];

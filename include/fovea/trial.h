@@ -55,6 +55,8 @@ typedef struct fv_trial_config {
  *     greedy               the arm with the highest posterior mean (s + 1) / (n + 2)
  *     ucb                  UCB1: s / n + sqrt(2 ln t / n), every arm once first
  *     thompson             the arm whose draw from its posterior is the highest
+ *     knowledge            the arm that would be the best to pull if nothing were learned later
+ *                          (knowledge gradient): it counts what one pull is expected to teach
  *     gittins              the arm with the highest index for the steps that are left
  * Decision processes:
  *     random, optimal      any action; planning with the true probabilities

@@ -54,6 +54,21 @@ fv_outcome fv_problem_act(const fv_problem *p, int64_t run, int64_t t, int64_t s
 void fv_problem_plan(const fv_trial_config *cfg, const double *mean, const double *chance,
                      double *value, int64_t *policy, double *regret);
 
+/*
+ * What a pull of each arm of a bandit costs a player who afterwards pulls the arm that looks best,
+ * with `left` pulls after this one. With the posterior means m_a = (wins + 1) / (pulls + 2), the
+ * highest of them M, and M' the highest after the pull:
+ *
+ *     out_a = M - m_a - left (E[M' | a] - M)
+ *
+ * The last term is what the pull is expected to teach: the knowledge gradient (Frazier, Powell and
+ * Dayanik 2008; Ryzhov, Powell and Frazier 2012 for bandits). Summed over a trial of T pulls, the
+ * costs of any policy are expected to be T / 2 minus its reward: the telescoping sum of the
+ * potential (left + 1) M.
+ */
+void fv_bandit_costs(int64_t arms, const int64_t *pulls, const int64_t *wins, int64_t left,
+                     double *out);
+
 /* The i-th reference policy for a kind of problem; NULL past the last. */
 const char *fv_reference_name(fv_trial_kind kind, int i);
 

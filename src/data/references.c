@@ -130,6 +130,21 @@ static int64_t act_thompson(player *p, int64_t t, int64_t state)
     return act_by(p, t, posterior_draw);
 }
 
+/* The arm with the lowest cost of fv_bandit_costs, the first of equals. */
+static int64_t act_knowledge(player *p, int64_t t, int64_t state)
+{
+    const int64_t arms = p->problem.cfg.actions;
+    int64_t wins[FV_TRIAL_MAX_ACTIONS], best = 0;
+    double cost[FV_TRIAL_MAX_ACTIONS];
+    (void)state;
+    for (int64_t a = 0; a < arms; a++)
+        wins[a] = (int64_t)p->sum[a];
+    fv_bandit_costs(arms, p->count, wins, fv_trial_steps(&p->problem.cfg) - 1 - t, cost);
+    for (int64_t a = 1; a < arms; a++)
+        if (cost[a] < cost[best]) best = a;
+    return best;
+}
+
 static int64_t act_gittins(player *p, int64_t t, int64_t state)
 {
     (void)state;
@@ -219,8 +234,9 @@ static int64_t act_psrl(player *p, int64_t t, int64_t state)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static const policy policies[2][7] = {
+static const policy policies[2][8] = {
     {{"gittins", act_gittins},
+     {"knowledge", act_knowledge},
      {"ucb", act_ucb},
      {"thompson", act_thompson},
      {"greedy", act_greedy},
@@ -230,7 +246,7 @@ static const policy policies[2][7] = {
 
 const char *fv_reference_name(fv_trial_kind kind, int i)
 {
-    return kind <= FV_TRIAL_MDP && i >= 0 && i < 7 ? policies[kind][i].name : NULL;
+    return kind <= FV_TRIAL_MDP && i >= 0 && i < 8 ? policies[kind][i].name : NULL;
 }
 
 fv_status fv_reference_create(fv_ctx *ctx, const fv_trial_config *cfg, const char *name,

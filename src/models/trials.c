@@ -19,12 +19,12 @@ static void *take(char **at, size_t count, size_t size)
 
 static fv_status make_room(fv_trials *t)
 {
-    enum { NUMBERS = 2, REALS = 6, ARRAYS = 16 };
+    enum { NUMBERS = 2, REALS = 6, COUNTS = 2, ARRAYS = 18 };
     const size_t trials = (size_t)t->capacity, steps = (size_t)t->steps, inputs = (size_t)t->inputs,
                  actions = (size_t)t->cfg.actions;
     const size_t step = NUMBERS * sizeof(int64_t) + (REALS + inputs + actions) * sizeof(float);
-    const size_t once =
-        sizeof(fv_problem) + sizeof(double) + (inputs + actions + 1) * sizeof(float);
+    const size_t once = sizeof(fv_problem) + sizeof(double) + COUNTS * actions * sizeof(int64_t) +
+                        (inputs + actions + 1) * sizeof(float);
     size_t each = 0;
     const bool fits = fv_checked_mul_size(steps, step, &each) &&
                       fv_checked_add_size(each, once, &each) &&
@@ -38,6 +38,8 @@ static fv_status make_room(fv_trials *t)
     t->total = take(&at, trials, sizeof *t->total);
     t->action = take(&at, trials * steps, sizeof *t->action);
     t->state = take(&at, trials * steps, sizeof *t->state);
+    t->pulls = take(&at, trials * actions, sizeof *t->pulls);
+    t->wins = take(&at, trials * actions, sizeof *t->wins);
     t->observed = take(&at, trials * steps * inputs, sizeof(float));
     t->reward = take(&at, trials * steps, sizeof(float));
     t->expected = take(&at, trials * steps, sizeof(float));
@@ -128,12 +130,19 @@ static void observe(const fv_trials *t, int64_t count, int64_t step)
     }
 }
 
-/* What each action would cost in a step, and the mean over the policy. */
-static void note_regrets(fv_trials *t, int64_t trial, int64_t step)
+/* What each action would cost in a step, what the action taken did, and the mean over the
+ * policy. */
+static void note_regrets(fv_trials *t, int64_t trial, int64_t step, bool knowledge)
 {
     const int64_t at = trial * t->steps + step, actions = t->cfg.actions;
     const int64_t place = step % t->cfg.horizon * t->cfg.states + t->state[at];
     const double *regret = t->problem[trial].regret + place * actions;
+    double cost[FV_TRIAL_MAX_ACTIONS];
+    if (knowledge) {
+        fv_bandit_costs(actions, t->pulls + trial * actions, t->wins + trial * actions,
+                        t->steps - 1 - step, cost);
+        regret = cost;
+    }
     const float *logits = t->logits + trial * actions;
     float highest = logits[0];
     for (int64_t a = 1; a < actions; a++)
@@ -145,6 +154,7 @@ static void note_regrets(fv_trials *t, int64_t trial, int64_t step)
         t->regrets[at * actions + a] = (float)regret[a];
     }
     t->mean_regret[at] = (float)mean;
+    t->regret[at] = (float)regret[t->action[at]];
 }
 
 static void act(fv_trials *t, const fv_trials_how *how, int64_t step)
@@ -158,10 +168,13 @@ static void act(fv_trials *t, const fv_trials_how *how, int64_t step)
         const fv_outcome o = fv_problem_act(p, run, step, t->state[at], t->action[at]);
         t->reward[at] = (float)o.reward;
         t->expected[at] = (float)o.expected;
-        t->regret[at] = (float)o.regret;
         t->value[at] = t->values[i];
         t->total[i] += o.expected;
-        note_regrets(t, i, step);
+        note_regrets(t, i, step, how->knowledge);
+        if (how->knowledge) {
+            t->pulls[i * actions + t->action[at]]++;
+            t->wins[i * actions + t->action[at]] += o.reward > 0;
+        }
         if (step + 1 < t->steps) t->state[at + 1] = o.next;
     }
 }
@@ -185,6 +198,8 @@ fv_status fv_trials_play(fv_trials *t, const fv_trials_how *how)
 {
     const int64_t runs = how->runs > 0 ? how->runs : 1;
     fv_status status = FV_OK;
+    FV_RETURN_IF(how->knowledge && t->cfg.kind != FV_TRIAL_BANDIT, t->ctx, FV_ERR_ARGUMENT,
+                 "trials: costs with knowledge are those of bandits");
     FV_RETURN_IF(how->count > t->capacity, t->ctx, FV_ERR_ARGUMENT,
                  "trials: %lld at once, expected at most %lld", (long long)how->count,
                  (long long)t->capacity);
@@ -192,6 +207,8 @@ fv_status fv_trials_play(fv_trials *t, const fv_trials_how *how)
         fv_problem_draw(&t->problem[i], how->part, how->first + i / runs);
         t->total[i] = 0;
         t->state[i * t->steps] = 0;
+        for (int64_t a = 0; a < t->cfg.actions; a++)
+            t->pulls[i * t->cfg.actions + a] = t->wins[i * t->cfg.actions + a] = 0;
     }
     fv_snail_player_state state;
     fv_scope_begin(t->ctx);

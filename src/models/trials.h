@@ -14,11 +14,12 @@
 
 typedef struct fv_trials_how {
     fv_game_part part;
-    int64_t first; /* number of the first problem */
-    int64_t count; /* trials */
-    int64_t runs;  /* trials of each problem, one after another; 0: 1 */
-    bool draw;     /* actions are drawn; else the most probable ones */
-    uint64_t step; /* by which they are drawn, with seed, problem, run and step of the trial */
+    int64_t first;  /* number of the first problem */
+    int64_t count;  /* trials */
+    int64_t runs;   /* trials of each problem, one after another; 0: 1 */
+    bool knowledge; /* regrets of bandits are the costs of fv_bandit_costs */
+    bool draw;      /* actions are drawn; else the most probable ones */
+    uint64_t step;  /* by which they are drawn, with seed, problem, run and step of the trial */
 } fv_trials_how;
 
 /* All arrays are [trial][step]. */
@@ -33,6 +34,7 @@ typedef struct fv_trials {
     float *reward, *expected, *regret, *value, *log_p;
     float *regrets, *mean_regret; /* [trial][step][actions]; expected of the policy */
     double *total;                /* [trial]: sum of the expected rewards */
+    int64_t *pulls, *wins;        /* [trial][actions]: so far */
     float *now, *logits, *values;
     void *room;
     size_t bytes;

@@ -17,7 +17,9 @@
 #include "train/tasks/tasks.h"
 #include "train/tasks/trials_rows.h"
 
-enum { DEFAULT_VALID = 200, DEFAULT_TEST = 2000, EVALUATED = 250, MOST_REFERENCES = 6 };
+enum { DEFAULT_VALID = 200, DEFAULT_TEST = 2000, EVALUATED = 250, MOST_REFERENCES = 7 };
+
+_Static_assert(MOST_REFERENCES + 2 <= FV_MAX_METRICS, "rewards, the ratio and references");
 
 static const fv_key keys[] = {
     {"trials.problem", FV_KEY_CHOICE, "bandit", 0, 0, "bandit|mdp",
@@ -38,6 +40,8 @@ static const fv_key keys[] = {
      "share of later rewards, the rest comes from the value (generalized advantage estimation)"},
     {"trials.regret", FV_KEY_BOOL, "true", 0, 0, NULL,
      "learn from how much the best action is better, which a simulation knows, not from rewards"},
+    {"trials.knowledge", FV_KEY_BOOL, "false", 0, 0, NULL,
+     "bandit: regrets are towards the arm that looks best, less what a pull is expected to teach"},
     {"trials.entropy", FV_KEY_REAL, "0.01", 0, 10, NULL,
      "weight of the policy's entropy at first; falls to 0 by the last step"},
     {"trials.value_weight", FV_KEY_REAL, "0.5", 0, 100, NULL, "weight of the loss of values"},
@@ -53,6 +57,7 @@ typedef struct trials_task {
     fv_trial_config cfg;
     int64_t count, batch, updates; /* of a collection: trials, of an update, updates */
     fv_advantage_rule rule;
+    bool knowledge;
     fv_trial_weights weights; /* entropy: of the current step */
     fv_trials trials;
     fv_trial_rows kept, fresh; /* kept changes only in `end` */
@@ -105,6 +110,8 @@ static fv_status open_parts(trials_task *t, fv_data_spec *spec)
 {
     const fv_recipe *recipe = t->recipe;
     FV_TRY(fv_trial_check(t->ctx, &t->cfg));
+    FV_RETURN_IF(t->knowledge && (t->cfg.kind != FV_TRIAL_BANDIT || !t->rule.regret), t->ctx,
+                 FV_ERR_ARGUMENT, "trials.knowledge needs bandits and trials.regret = true");
     FV_TRY(fv_step_parts_create(t->ctx, recipe, &t->parts));
     const int64_t asked = fv_recipe_int(recipe, "train.batch_examples"),
                   epochs = fv_recipe_int(recipe, "trials.passes");
@@ -134,6 +141,7 @@ static fv_status open_task(const fv_task_config *cfg, fv_data_spec *spec, void *
                                 .lambda = fv_recipe_real(recipe, "trials.lambda"),
                                 .runs = fv_recipe_int(recipe, "trials.runs"),
                                 .regret = fv_recipe_bool(recipe, "trials.regret")},
+                       .knowledge = fv_recipe_bool(recipe, "trials.knowledge"),
                        .weights = {.clip = fv_recipe_real(recipe, "trials.clip"),
                                    .value = fv_recipe_real(recipe, "trials.value_weight")}};
     return fv_task_opened(open_parts(t, spec), close_task, t, self);
@@ -170,6 +178,7 @@ static fv_status collect(trials_task *t, uint64_t step)
                                .first = (int64_t)(step / (uint64_t)t->updates * problems),
                                .count = t->count,
                                .runs = t->rule.runs,
+                               .knowledge = t->knowledge,
                                .draw = true,
                                .step = step};
     FV_TRY(fv_trials_play(&t->trials, &how));

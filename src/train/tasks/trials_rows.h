@@ -15,7 +15,7 @@
 typedef struct fv_advantage_rule {
     double discount, lambda;
     int64_t runs; /* trials of each problem, one after another */
-    bool regret;  /* in place of rewards */
+    bool regret;  /* regrets in place of rewards */
 } fv_advantage_rule;
 
 typedef struct fv_trial_rows {
@@ -54,6 +54,9 @@ void fv_trial_rows_free(fv_trial_rows *r); /* a zeroed one is fine */
  *
  *     v_t = w_t - m_t / T,     target_t = advantage_t + w_t
  *     advantage_t = d v_{t+1} - w_t + d l g_{t+1}, minus the others' mean
+ *
+ * The regrets may be the costs of fv_bandit_costs instead (fv_trials_how.knowledge): their sum too
+ * is, as expected, a constant minus the rewards.
  *
  * Advantages and regrets / T are divided by the root of the mean of (advantage^2 + (m - regret)^2 /
  * T^2) over all trials and steps.
