@@ -8,6 +8,7 @@
 #include "fovea/autograd.h"
 #include "models/lstmn.h"
 #include "models/model.h"
+#include "nn/weights.h"
 #include "tensor/host_table.h"
 #include "tensor/tensor.h"
 
@@ -43,6 +44,8 @@ static const fv_key keys[] = {
     {"lstmn.width", FV_KEY_INT, "0", 0, 65536, NULL, "width of the attention; 0: hidden"},
     {"lstmn.recency", FV_KEY_REAL, "-1", -1, 100, NULL,
      "learns a bias of scores by distance d, at first -recency (d - 1); -1: none, as published"},
+    {"lstmn.tied", FV_KEY_BOOL, "false", 0, 0, NULL,
+     "language models: one matrix for the token vectors and the output"},
     {"lstmn.context", FV_KEY_INT, "64", 2, FV_LSTMN_LONGEST, NULL, "tokens of the longest text"},
     {"lstmn.dropout", FV_KEY_REAL, "0.2", 0, 0.95, NULL,
      "dropout of the token vectors and of the last layer's states"},
@@ -102,8 +105,18 @@ static fv_status create_layers(lstmn *m, fv_params *params, const fv_recipe *rec
         snprintf(name, sizeof name, "layer.%d", i);
         FV_TRY(fv_lstmn_layer_create(params, name, &sizes, &m->layer[i]));
     }
-    return fv_dense_create(params, m->labels > 0 ? "classes" : "tokens", hidden, outputs, true, 0,
-                           &m->out);
+    if (!fv_recipe_bool(recipe, "lstmn.tied"))
+        return fv_dense_create(params, m->labels > 0 ? "classes" : "tokens", hidden, outputs, true,
+                               0, &m->out);
+    FV_RETURN_IF(m->labels > 0, m->ctx, FV_ERR_ARGUMENT,
+                 "lstmn.tied: a classifier has no output matrix of tokens");
+    FV_RETURN_IF(asked > 0 && asked != hidden, m->ctx, FV_ERR_ARGUMENT,
+                 "lstmn.tied: lstmn.embedding is %lld, expected lstmn.hidden, %lld",
+                 (long long)asked, (long long)hidden);
+    m->out = (fv_dense){
+        .weight = m->embedding,
+        .bias = fv_nn_weight(params, "tokens", "bias", 1, &outputs, fv_init_constant(0))};
+    return m->ctx->error;
 }
 
 static fv_status create(fv_params *params, const fv_recipe *recipe, const fv_data_spec *spec,
@@ -401,6 +414,7 @@ const fv_model_kind fv_kind_lstmn = {
     .name = "lstmn",
     .summary = "an LSTM that attends over all its earlier states; language models and classifiers",
     .abilities = 1u << FV_CAN_GENERATE | 1u << FV_CAN_CLASSIFY,
+    .trains_bf16 = true,
     .keys = lstmn_keys,
     .create = create,
     .destroy = destroy,

@@ -139,8 +139,11 @@ static fv_tensor *read_all(fv_ctx *ctx, const fv_lstmn_layer *layer, fv_tensor *
                            fv_lstmn_tape *tape, fv_tensor **h_list, fv_tensor **weights_list)
 {
     const int64_t rows = x->shape[0], n = x->shape[1];
-    fv_tensor *gates = fv_dense_run(ctx, &layer->x_gates, x);
-    fv_tensor *query = layer->plain ? NULL : fv_dense_run(ctx, &layer->x_query, x);
+    const fv_dtype compute = fv_ctx_compute(ctx);
+    fv_tensor *gates = fv_cast(ctx, fv_dense_run(ctx, &layer->x_gates, x), FV_F32);
+    fv_tensor *query =
+        layer->plain ? NULL : fv_cast(ctx, fv_dense_run(ctx, &layer->x_query, x), FV_F32);
+    ctx->compute = FV_F32; /* states pass through too many roundings otherwise */
     begin(ctx, layer, rows, tape);
     const int64_t length = n + (tape->keys ? tape->keys->shape[2] : 0);
     for (int64_t t = 0; t < n && ctx->error == FV_OK; t++) {
@@ -154,6 +157,7 @@ static fv_tensor *read_all(fv_ctx *ctx, const fv_lstmn_layer *layer, fv_tensor *
         h_list[t] = h;
         if (weights_list) weights_list[t] = widen(ctx, weights, rows, length);
     }
+    ctx->compute = (int)compute;
     return fv_stack(ctx, (int)n, h_list, 1);
 }
 

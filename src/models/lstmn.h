@@ -15,6 +15,9 @@
  *     h = fv_lstmn_read(ctx, &layer, next, NULL, &tape, NULL);             // continues
  *
  * With `plain` a layer is an LSTM: r_t = h_{t-1}, m_t = c_{t-1}.
+ *
+ * In mixed precision (fv_ctx_set_compute) the products with x take bf16; states, keys and weights
+ * of the attention are f32.
  */
 #ifndef FV_MODELS_LSTMN_H
 #define FV_MODELS_LSTMN_H
