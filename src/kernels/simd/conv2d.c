@@ -265,9 +265,8 @@ static void run_one(const conv_job *j, fv_conv2d_tile *t, const tile_place *at, 
     t->out_row = at->whole ? area : FV_CONV_COLS;
     for (int r = 0; r < rows && !at->whole; r++) /* as the tile does if it stores in place */
         for (int i = 0; i < at->count; i++)
-            for (int64_t row = -at->above[i]; row <= at->below[i]; row++)
-                for (int64_t x = 0; x < at->cols[i]; x += FV_LINE)
-                    fv_prefetch_l1(dst + r * area + at->to[i] + row * p->to[1] + x);
+            for (int64_t x = 0; x < at->cols[i]; x += FV_LINE)
+                fv_prefetch_l1(dst + r * area + at->to[i] + x);
     for (int i = 0; i < j->phases; i++) {
         const int64_t cols = j->at[i].taps[1];
         if (cols == 0) continue;
