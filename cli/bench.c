@@ -28,6 +28,9 @@ static const cli_option options[] = {
      .type = CLI_STRING,
      .metavar = "TEXT",
      .help = "measure only rows whose name contains TEXT; TEXT,TEXT: both"},
+    {.name = "cpu-time",
+     .type = CLI_FLAG,
+     .help = "with --threads 1: CPU time instead of elapsed time, beside other programs"},
     {.name = "quick", .letter = 'q', .type = CLI_FLAG, .help = "fewer sizes and rounds"},
     {.name = "long",
      .type = CLI_FLAG,
@@ -109,10 +112,15 @@ static int run(const cli_call *call)
                        .text = cli_text(call, "text"),
                        .threads_given = cli_given(call, "threads"),
                        .level = level_named(cli_text(call, "level")),
+                       .now = cli_flag(call, "cpu-time") ? bench_thread_seconds : cli_now,
                        .slot_seconds = 0.008,
                        .rounds = 15,
                        .tries = 5};
     if (bench.threads_given) bench.threads = (int)cli_int(call, "threads");
+    if (cli_flag(call, "cpu-time") && !(bench.threads_given && bench.threads == 1)) {
+        cli_error("bench: --cpu-time is the time of one thread: add --threads 1");
+        return CLI_USAGE;
+    }
     if (bench.level == FV_SIMD_AUTO) bench.level = cpu.best;
     if (bench.level > cpu.best) {
         cli_error("bench: --level: this CPU does not support %s; its best level is %s",

@@ -59,9 +59,10 @@ typedef struct bench_run {
     const char *plot;   /* --plot: what it shows */
     const char *model;  /* --model, --text: of the tokenizer suite */
     const char *text;
-    double slot_seconds;    /* minimum time of a candidate in one round */
-    int rounds;             /* rounds of one measurement */
-    int tries;              /* measurements before a line is called noisy */
+    double (*now)(void); /* the clock in seconds: elapsed time, or with --cpu-time the thread's */
+    double slot_seconds; /* minimum time of a candidate in one round */
+    int rounds;          /* rounds of one measurement */
+    int tries;           /* measurements before a line is called noisy */
     bench_buffers *buffers; /* made on first use */
     int printed;            /* lines so far */
     bool missing_memory;    /* the limit arrays could not be allocated */
@@ -125,6 +126,7 @@ int bench_context(const bench_run *run, int threads, fv_ctx **out);
 /* True if --only selects a row of that name: the name contains all of its texts. */
 bool bench_wanted(const bench_run *run, const char *name);
 
+double bench_thread_seconds(void); /* CPU time of this thread, which other programs do not affect */
 double bench_median(double *values, int count); /* sorts them */
 
 /* ---- results -------------------------------------------------------------------- */

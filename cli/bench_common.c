@@ -59,37 +59,44 @@ int bench_context(const bench_run *run, int threads, fv_ctx **out)
 
 enum { MAX_ROUNDS = 64 };
 
-static double time_prepared(const bench_case *candidate, int64_t calls)
+double bench_thread_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double time_prepared(const bench_run *run, const bench_case *candidate, int64_t calls)
 {
     double sum = 0;
     for (int64_t i = 0; i < calls; i++) {
         candidate->prepare(candidate->arg);
-        double start = cli_now();
+        double start = run->now();
         candidate->call(candidate->arg);
-        sum += cli_now() - start;
+        sum += run->now() - start;
     }
     return sum;
 }
 
-static double time_calls(const bench_case *candidate, int64_t calls)
+static double time_calls(const bench_run *run, const bench_case *candidate, int64_t calls)
 {
-    if (candidate->prepare) return time_prepared(candidate, calls);
-    double start = cli_now();
+    if (candidate->prepare) return time_prepared(run, candidate, calls);
+    double start = run->now();
     for (int64_t i = 0; i < calls; i++)
         candidate->call(candidate->arg);
-    return cli_now() - start;
+    return run->now() - start;
 }
 
 /* How many calls fill a slot. The first call warms caches, pages and branch predictors. */
-static int64_t calls_in_slot(const bench_case *candidate, double slot_seconds)
+static int64_t calls_in_slot(const bench_run *run, const bench_case *candidate)
 {
     enum { MOST = 1 << 24 };
-    time_calls(candidate, 1);
+    time_calls(run, candidate, 1);
     int64_t calls = 1;
     while (calls < MOST) {
-        double took = time_calls(candidate, calls);
-        if (took >= slot_seconds) break;
-        double wanted = 1.2 * slot_seconds / (took > 1e-9 ? took : 1e-9);
+        double took = time_calls(run, candidate, calls);
+        if (took >= run->slot_seconds) break;
+        double wanted = 1.2 * run->slot_seconds / (took > 1e-9 ? took : 1e-9);
         double grown = (double)calls * (wanted < 8 ? wanted : 8);
         calls = (int64_t)ceil(grown > (double)calls + 1 ? grown : (double)calls + 1);
     }
@@ -122,9 +129,9 @@ static bool measure_once(const bench_run *run, const bench_request *ask, const i
         for (int i = 0; i < ask->count; i++) {
             if (cli_cancelled) return false;
             settle(ask);
-            if (ask->threads > 1) time_calls(&ask->cases[i], 1); /* wakes its threads */
+            if (ask->threads > 1) time_calls(run, &ask->cases[i], 1); /* wakes its threads */
             long before = preemptions();
-            double took = time_calls(&ask->cases[i], calls[i]);
+            double took = time_calls(run, &ask->cases[i], calls[i]);
             if (1e-3 * (double)(preemptions() - before) > 0.05 * took) disturbed++;
             times[i][round] = took / (double)calls[i];
         }
@@ -141,7 +148,7 @@ bool bench_measure(bench_run *run, const bench_request *ask, bench_result *out)
     int64_t calls[BENCH_MAX_CASES];
     for (int i = 0; i < ask->count; i++) {
         if (cli_cancelled) return false;
-        calls[i] = calls_in_slot(&ask->cases[i], run->slot_seconds);
+        calls[i] = calls_in_slot(run, &ask->cases[i]);
     }
     /* A measurement without its own limit still uses the shared one to detect noise. */
     bench_limit limit = ask->limit == BENCH_NO_LIMIT ? BENCH_FMA_F32 : ask->limit;

@@ -77,6 +77,7 @@ typedef struct crew {
     atomic_int round; /* rounds begun; STOP ends the workers */
     atomic_int busy;  /* workers still in this round */
     bench_limit_fn loop;
+    double (*now)(void);
 } crew;
 
 enum { STOP = -1 };
@@ -104,12 +105,12 @@ static void *work(void *arg)
 static double run_round(crew *c, worker *workers, int threads)
 {
     atomic_store(&c->busy, threads - 1);
-    double begin = cli_now();
+    double begin = c->now();
     atomic_fetch_add(&c->round, 1);
     workers[0].work = c->loop(&workers[0].slice);
     while (atomic_load(&c->busy) > 0)
         sched_yield();
-    double took = cli_now() - begin, units = 0;
+    double took = c->now() - begin, units = 0;
     for (int i = 0; i < threads; i++)
         units += workers[i].work;
     return 1e-9 * units / took;
@@ -148,7 +149,7 @@ double bench_limit_read(bench_run *run, bench_limit limit, fv_simd level, int th
     if (uses_memory(limit) && !(buffers = buffers_of(run))) return NAN;
 
     worker workers[GAUGE_THREADS];
-    crew c = {.loop = bench_limit_loop(limit, level)};
+    crew c = {.loop = bench_limit_loop(limit, level), .now = run->now};
     for (int i = 0; i < threads; i++) {
         bench_slice slice = {.repeats = REGISTER_REPEATS};
         if (limit == BENCH_READ) { /* over all arrays */

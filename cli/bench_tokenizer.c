@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "bench.h"
 #include "fovea/data.h"
@@ -19,13 +18,6 @@ typedef struct bed {
     size_t bytes, room;
     size_t tokens; /* of the last pass */
 } bed;
-
-static double thread_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool add_line(bed *b, const fv_line *line)
 {
@@ -78,10 +70,10 @@ static fv_status pass(bed *b, bool lines, double *seconds)
     fv_encoding e = {.struct_size = sizeof e};
     fv_status s = fv_tokenizer_encoder_create(b->ctx, b->tok, &enc);
     b->tokens = 0;
-    const double start = thread_seconds();
+    const double start = bench_thread_seconds();
     if (s == FV_OK && lines) s = encode_lines(b, enc);
     if (s == FV_OK && !lines) s = fv_tokenizer_encode(enc, b->text, b->bytes, 0, &e);
-    *seconds = thread_seconds() - start;
+    *seconds = bench_thread_seconds() - start;
     if (s == FV_OK && !lines) b->tokens = e.count;
     fv_tokenizer_encoder_destroy(&enc);
     return s;

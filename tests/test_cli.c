@@ -239,6 +239,8 @@ static void bad_values(void)
         {"bench peak --threads 0", "from 1 to 64"},
         {"bench peak -t65", "from 1 to 64"},
         {"bench attention -q --only nosuch", "no row of attention contains 'nosuch' in its name"},
+        {"bench peak --cpu-time", "--cpu-time is the time of one thread: add --threads 1"},
+        {"bench peak --cpu-time --threads 2", "add --threads 1"},
         {"bench peak --json=yes", "--json takes no value"},
         {"bench peak -z", "unknown option '-z'"},
         {"bench peak gemm", "unexpected word 'gemm'"},
@@ -351,6 +353,9 @@ static void bench_lines(void)
     program_run("bench peak --quick --json --only fma -t1 --level scalar");
     expect(0, NULL, NULL);
     CHECK_EQ(each_json_line(look_at_bench), 2); /* f32 and f64 */
+    program_run("bench peak --quick --json --only fma -t1 --level scalar --cpu-time");
+    expect(0, NULL, NULL);
+    CHECK_EQ(each_json_line(look_at_bench), 2);
     program_run("bench ops --quick --json --only tiny");
     expect(0, NULL, NULL);
     CHECK_EQ(each_json_line(look_at_bench), 2); /* forward, and with backward */

@@ -62,7 +62,15 @@ static const shape shapes[] = {
     {32, 16, 17, 2, 17, {1, 17}, {.padding = {0, 8}}},
     {9, 40, 2, 20, 21, {1, 1}, {.stride = {2, 2}}}, /* the same in rounds of images, of rows, */
     {1, 300, 2, 31, 33, {1, 1}, {.stride = {2, 2}}},
-    {2, 5, 3, 8, 9, {2, 1}, {.stride = {2, 2}, .padding = {1, 0}}}, /* of columns alone */
+    {2, 5, 3, 8, 9, {2, 1}, {.stride = {2, 2}, .padding = {1, 0}}},    /* of columns alone */
+    {2, 13, 14, 9, 33, {1, 1}, {.stride = {2, 2}}},                    /* below each row read, */
+    {2, 3, 5, 10, 32, {1, 1}, {.stride = {2, 2}, .padding = {1, 1}}},  /* and above the first, */
+    {2, 3, 5, 12, 35, {1, 2}, {.stride = {3, 2}, .padding = {1, 0}}},  /* two of them, */
+    {1, 40, 3, 49, 66, {2, 1}, {.stride = {4, 2}, .padding = {2, 0}}}, /* in rounds of rows, */
+    {1, 2, 3, 1, 9, {2, 1}, {.stride = {2, 2}, .padding = {1, 0}, .dilation = {2, 1}}}, /* or all */
+    {1, 2, 3, 140, 9, {1, 1}, {.stride = {65, 2}}},
+    {2, 5, 130, 24, 24, {1, 1}, {.groups = 1}}, /* three panels share blocks of pixels, */
+    {3, 10, 260, 17, 9, {1, 1}, {.stride = {2, 2}, .groups = 2}}, /* in groups */
 };
 
 typedef struct numbers {
@@ -213,20 +221,24 @@ static void special_values(void)
     fv_ctx_destroy(&plain);
 }
 
-/* A border that would need gigabytes of copied zeros is left to the reference kernel. */
+/* A border that would need gigabytes of copied zeros is left to the reference kernel. If the taps
+ * are a stride apart, only they are copied. */
 static void wide_borders_need_no_memory(void)
 {
-    const shape s = {1,
-                     1,
-                     1,
-                     2,
-                     2,
-                     {2, 2},
-                     {.padding = {1 << 20, 1 << 20},
-                      .dilation = {1 << 21, 1 << 21},
-                      .stride = {1 << 20, 1 << 20}}};
+    enum { WIDE = 1 << 20 };
     fv_ctx *plain = op_context(FV_SIMD_SCALAR, 1, FV_DEVICE_CPU);
-    check_shape(plain, &s, false, false);
+    for (int64_t stride = WIDE - 1; stride <= WIDE; stride++) {
+        const shape s = {1,
+                         1,
+                         1,
+                         2,
+                         2,
+                         {2, 2},
+                         {.padding = {WIDE, WIDE},
+                          .dilation = {2 * WIDE, 2 * WIDE},
+                          .stride = {stride, stride}}};
+        check_shape(plain, &s, false, false);
+    }
     fv_ctx_destroy(&plain);
 }
 

@@ -1,5 +1,5 @@
 """The convolutions of `fovea bench conv` in PyTorch on the CPU, in the faster of its two memory layouts (NCHW and
-channels_last). With --fovea PROGRAM both run alternately, and a line for each gives Fovea's speed over PyTorch's; the last
+channels_last). With one thread, times are CPU times. With --fovea PROGRAM both run alternately, and a line for each gives Fovea's speed over PyTorch's; the last
 line has the median, and how many are below 0.95 and 0.85."""
 import json
 import statistics
@@ -8,7 +8,7 @@ import subprocess
 import torch
 from torch.nn import functional
 
-from common import arguments, keep_memory, median_seconds, show
+from common import arguments, clock, keep_memory, median_seconds, show
 
 # name: channels in, size, channels out, window, stride, padding; as in cli/bench_conv.c
 SHAPES = {
@@ -21,7 +21,7 @@ SHAPES = {
 }
 
 
-def torch_seconds(shape, batch):
+def torch_seconds(shape, batch, now):
     """Times of a forward pass, and of forward and backward, in the faster layout."""
     inputs, size, outputs, window, stride, padding = shape
     best = [float("inf"), float("inf")]
@@ -38,14 +38,14 @@ def torch_seconds(shape, batch):
             y.backward(y.detach())
             x.grad = w.grad = None
 
-        best = [min(t, median_seconds(call)) for t, call in zip(best, (forward, both))]
+        best = [min(t, median_seconds(call, now=now)) for t, call in zip(best, (forward, both))]
     return dict(zip(("fwd", "fwd+bwd"), best))
 
 
-def fovea_seconds(program, name, shape, threads):
+def fovea_seconds(program, name, shape, threads, flags):
     """(batch, pass) -> seconds"""
     inputs, size, outputs, window, stride, padding = shape
-    command = [program, "bench", "conv", "--json", "--only", name, "--threads", str(threads)]
+    command = [program, "bench", "conv", "--json", "--only", name, "--threads", str(threads), *flags]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     side = (size + 2 * padding - window) // stride + 1
     times = {}
@@ -62,16 +62,17 @@ def main():
     torch.manual_seed(1)
     threads = args.threads or 2
     torch.set_num_threads(threads)
+    now, flags = clock(threads)
     seconds, ratios = {}, []
     for name, shape in SHAPES.items():
         if args.only and args.only not in name:
             continue
         for _ in range(args.rounds):
             for batch in (1, 32):
-                for part, took in torch_seconds(shape, batch).items():
+                for part, took in torch_seconds(shape, batch, now).items():
                     seconds.setdefault((name, batch, part, "torch"), []).append(took)
             if args.fovea:
-                for (batch, part), took in fovea_seconds(args.fovea, name, shape, threads).items():
+                for (batch, part), took in fovea_seconds(args.fovea, name, shape, threads, flags).items():
                     seconds.setdefault((name, batch, part, "fovea"), []).append(took)
         for batch in (1, 32):
             for part in ("fwd", "fwd+bwd"):

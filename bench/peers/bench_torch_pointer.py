@@ -5,19 +5,18 @@ LSTM over all steps at once and scores all steps in one broadcast sum; attention
 scaled_dot_product_attention, Adam is the fused one. PyTorch runs in two forms. "published" has the operations
 of the published model. "rewritten" is that after Fovea's own algebra: the embedding of the cities multiplied
 into the weights of the LSTMs that read it, and no last step, which has one choice left. The last lines are
-Fovea's speed over PyTorch's, each with its best number of threads. Needs --fovea PROGRAM."""
+Fovea's speed over PyTorch's, each with its best number of threads. With one thread, times are CPU times. Needs --fovea PROGRAM."""
 import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 import torch
 from torch.nn import functional as F
 
-from common import arguments, keep_memory, read_safetensors, show, thread_settings
+from common import arguments, clock, keep_memory, read_safetensors, show, thread_settings
 
 ROWS, CITIES, HEADS = 128, 10, 8
 
@@ -160,18 +159,19 @@ class Work:
         return max(abs(a / b - 1) for a, b in zip(losses, self.part["losses"]))
 
 
-def timed(call, least=1.0):
+def timed(call, now, least=1.0):
     call()
-    times, end = [], time.perf_counter() + least
-    while len(times) < 3 or time.perf_counter() < end:
-        begin = time.perf_counter()
+    times, end = [], now() + least
+    while len(times) < 3 or now() < end:
+        begin = now()
         call()
-        times.append(1e9 * (time.perf_counter() - begin) / (ROWS * CITIES))
+        times.append(1e9 * (now() - begin) / (ROWS * CITIES))
     return statistics.median(times)
 
 
-def run_fovea(program, threads):
-    command = [program, "bench", "pointer", "--json", "--quick", "-t", str(threads), "--only", "train"]
+def run_fovea(program, threads, flags):
+    command = [program, "bench", "pointer", "--json", "--quick", "-t", str(threads), "--only", "train",
+               *flags]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return {line["name"]: line["ns"] for line in map(json.loads, text.splitlines())}
 
@@ -195,10 +195,11 @@ def main():
     for _ in range(args.rounds):
         for threads in [args.threads] if args.threads else thread_settings():
             torch.set_num_threads(threads)
+            now, flags = clock(threads)
             for (name, form), work in works.items():
                 work.start()
-                times.setdefault((name, form, threads), []).append(timed(work.train))
-            for name, ns in run_fovea(args.fovea, threads).items():
+                times.setdefault((name, form, threads), []).append(timed(work.train, now))
+            for name, ns in run_fovea(args.fovea, threads, flags).items():
                 times.setdefault((name, "fovea", threads), []).append(ns)
     best = {}
     for (name, by, threads), list_of_ns in times.items():

@@ -18,6 +18,17 @@ fv_tensor *fv_back_new(fv_op_back *back, int i)
     return fv_tensor_new(back->ctx, edge->dtype, edge->rank, edge->shape);
 }
 
+/* This call and perhaps the tensor's scope hold a reference; results of recorded ops are not
+ * readable after backward. */
+fv_tensor *fv_back_over(fv_op_back *back, int i, fv_tensor *saved)
+{
+    const bool is_kept = saved->flags & (FV_TENSOR_LEAF | FV_TENSOR_RETAINED);
+    const bool is_ours = saved->refs == 1 + (saved->scope != NULL) && saved->buffer->refs == 1 &&
+                         saved->buffer->owned;
+    if (is_kept || !is_ours) return fv_back_new(back, i);
+    return fv_tensor_view(back->ctx, saved, saved->rank, saved->shape, saved->stride, 0);
+}
+
 #ifdef FV_TEST_HOOKS
 static bool is_sabotaged(const fv_op_back *back, int i)
 {

@@ -12,11 +12,12 @@
  *
  * LSTM ptr: h [T, B, H], c [T, B, H] (or NULL: not kept), acts [T, B, 4 H] (or NULL), h_last,
  *   c_last [B, H], x_gates [T, B, 4 H], weight, h0, c0 [B, H] (or NULL: zeros), lengths (or NULL)
- *   h, c, acts of a step = the cell of x_gates + h_prev W^T and c_prev
+ *   h, c, acts of a step = the cell of x_gates + h_prev W^T and c_prev; acts may be x_gates
  * LSTM_GRAD ptr: dx_gates [T, B, 4 H], dh0, dc0 [B, H], h_prev [T, B, H] (each or NULL: not
  *   requested), dh [T, B, H], dh_last, dc_last [B, H] (each or NULL: zeros), acts, c, weight, c0
  *   (or NULL: zeros), h, h0 (or NULL: zeros; both only for h_prev), lengths (or NULL)
- *   D = the cell's backward, dh_prev = D W + its own upstream, h_prev = h before each step
+ *   D = the cell's backward, dh_prev = D W + its own upstream, h_prev = h before each step;
+ *   dx_gates may be acts
  *   terms: 0 to 5 in the cell, 6 D W, 7 dh_last, 8 dh, 9 h_prev except 10, h0 in h_prev
  *
  * GRU ptr: h, acts [T, B, 4 H] (or NULL), h_last, x_gates [T, B, 3 H], weight, bias [3 H] (or

@@ -10,6 +10,7 @@
 #include "nn/packed_sequences.h"
 #include "nn/weights.h"
 #include "ops/draw.h"
+#include "ops/sequence.h"
 
 static const int gates_of[FV_CELL_COUNT] = {1, 3, 4};
 
@@ -87,6 +88,7 @@ typedef struct pass {
     bool reverse;
     fv_tensor *x, *lengths;     /* all inputs, and i64 [sequences] */
     fv_tensor *gates;           /* of these inputs; NULL: not computed yet */
+    bool own_gates;             /* computed here: nothing else reads them */
     fv_tensor *h0, *c0;         /* c: LSTM only */
     fv_tensor *h_last, *c_last; /* results */
 } pass;
@@ -107,8 +109,13 @@ static fv_tensor *run_gru(pass *p)
 
 static fv_tensor *run_lstm(pass *p)
 {
-    return fv_lstm_varlen(p->ctx, p->gates, p->lengths, p->weights->hidden, p->h0, p->c0,
-                          p->reverse, &p->h_last, &p->c_last);
+    const fv_packed_sequences *packed = p->packed;
+    if (!p->own_gates)
+        return fv_lstm_varlen(p->ctx, p->gates, p->lengths, p->weights->hidden, p->h0, p->c0,
+                              p->reverse, &p->h_last, &p->c_last);
+    return fv_lstm_over_gates(p->ctx, p->gates, p->lengths,
+                              packed->rows[packed->steps - 1] == packed->sequences,
+                              p->weights->hidden, p->h0, p->c0, p->reverse, &p->h_last, &p->c_last);
 }
 
 /* ---- tanh cell: step by step ------------------------------------------------------- */
@@ -193,7 +200,8 @@ static fv_tensor *run_direction(const fv_rnn *rnn, int layer, int direction, pas
     p->reverse = direction == 1;
     p->h0 = sort_state(p, start ? start->h[layer][direction] : NULL);
     p->c0 = sort_state(p, start && lstm ? start->c[layer][direction] : NULL);
-    if (!p->gates) p->gates = make_gates(p->ctx, rnn->cfg.cell, p->weights, p->x);
+    p->own_gates = !p->gates;
+    if (p->own_gates) p->gates = make_gates(p->ctx, rnn->cfg.cell, p->weights, p->x);
     fv_tensor *h = run[rnn->cfg.cell](p);
     p->gates = NULL;
     if (p->ctx->error != FV_OK) return p->ctx->invalid;

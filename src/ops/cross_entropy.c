@@ -132,24 +132,13 @@ static void forward(fv_op_run *run)
     fv_tensor_free(ctx, &kept);
 }
 
-/* Where dlogits go: over the logits themselves, which are the largest tensor of a language model,
- * if only this call reads them again: it and perhaps their scope hold a reference, and results of
- * recorded ops are not readable after backward. */
-static fv_tensor *make_gradient(fv_op_back *back, fv_tensor *logits)
-{
-    const bool is_kept = logits->flags & (FV_TENSOR_LEAF | FV_TENSOR_RETAINED);
-    const bool is_ours = logits->refs == 1 + (logits->scope != NULL) && logits->buffer->refs == 1 &&
-                         logits->buffer->owned;
-    if (is_kept || !is_ours) return fv_back_new(back, LOGITS);
-    return fv_tensor_view(back->ctx, logits, logits->rank, logits->shape, logits->stride, 0);
-}
-
 static void backward(fv_op_back *back)
 {
     fv_ctx *ctx = back->ctx;
     fv_tensor *logits = back->saved[SAVED_LOGITS], *target = back->saved[SAVED_TARGET];
     fv_tensor *lse = back->saved[SAVED_LSE], *scale = back->saved[SAVED_SCALE];
-    fv_tensor *dx = make_gradient(back, logits), *upstream = entry(ctx, scale, 0);
+    /* The logits are the largest tensor of a language model. */
+    fv_tensor *dx = fv_back_over(back, LOGITS, logits), *upstream = entry(ctx, scale, 0);
     if (ctx->error != FV_OK) return;
     fv_copy_into(ctx, upstream, back->grad[0]);
     const fv_cross_entropy_args args = args_of(back->params, logits);

@@ -16,7 +16,7 @@
 enum { X, WEIGHT, BIAS, H0, LENGTHS, INPUTS };
 enum { OUT_H, OUT_H_LAST };
 enum { SAVED_WEIGHT, SAVED_H, SAVED_ACTS, SAVED_H0, SAVED_LENGTHS };
-enum { TERMS = 10 };
+enum { TERM_H_BEFORE = 8, TERMS = 10 };
 
 fv_tensor *fv_gru(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *weight, fv_tensor *h_bias,
                   fv_tensor *h0, bool reverse, fv_tensor **h_last)
@@ -27,7 +27,7 @@ fv_tensor *fv_gru(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *weight, fv_tensor 
 fv_tensor *fv_gru_varlen(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths, fv_tensor *weight,
                          fv_tensor *h_bias, fv_tensor *h0, bool reverse, fv_tensor **h_last)
 {
-    const fv_sequence_params params = {reverse};
+    const fv_sequence_params params = {.reverse = reverse};
     fv_tensor *out[2], *in[INPUTS] = {x_gates, weight, h_bias, h0, lengths};
     fv_op_apply_many(ctx, FV_OP_GRU, INPUTS, in, &params, 2, out);
     if (h_last) *h_last = out[OUT_H_LAST];
@@ -61,7 +61,7 @@ static void forward(fv_op_run *run)
         fv_sequence_launch(&s, FV_KERNEL_GRU, mw,
                            (void *[]){h->data, fv_data_or_null(acts), h_last->data, x->data,
                                       mw.data, fv_data_or_null(bias), fv_data_or_null(h0),
-                                      fv_data_or_null(lengths)});
+                                      s.lengths});
     else
         fv_sequence_copy_state(&s, h_last, h0);
 
@@ -89,19 +89,19 @@ static void backward(fv_op_back *back)
     fv_tensor *dh_last = fv_sequence_grad(back, OUT_H_LAST);
     fv_tensor *dx = fv_back_new(back, X), *dgates = fv_back_new(back, X);
     fv_tensor *dh0 = fv_back_wants(back, H0) ? fv_back_new(back, H0) : NULL;
-    fv_tensor *before = fv_back_wants(back, WEIGHT) ? fv_sequence_rows(&s, 1) : NULL;
+    fv_tensor *before = fv_sequence_before(back, &s);
     if (ctx->error != FV_OK) return;
 
     if (s.total > 0)
-        fv_sequence_launch(
-            &s, FV_KERNEL_GRU_GRAD, mw,
-            (void *[]){dx->data, dgates->data, fv_data_or_null(dh0), fv_data_or_null(before),
-                       fv_data_or_null(dh), fv_data_or_null(dh_last), back->saved[SAVED_ACTS]->data,
-                       h->data, mw.data, fv_data_or_null(h0), fv_data_or_null(lengths)});
+        fv_sequence_launch(&s, FV_KERNEL_GRU_GRAD, mw,
+                           (void *[]){dx->data, dgates->data, fv_data_or_null(dh0),
+                                      fv_data_or_null(before), fv_data_or_null(dh),
+                                      fv_data_or_null(dh_last), back->saved[SAVED_ACTS]->data,
+                                      h->data, mw.data, fv_data_or_null(h0), s.lengths});
     else if (dh0)
         fv_sequence_copy_state(&s, dh0, dh_last);
     fv_back_send(back, X, dx);
-    if (before) fv_sequence_send_weight(back, &s, dgates, before);
+    fv_sequence_send_weight(back, &s, dgates, before, h, h0, TERM_H_BEFORE);
     if (fv_back_wants(back, BIAS)) {
         fv_tensor *db = fv_back_new(back, BIAS);
         if (ctx->error != FV_OK) return;
@@ -111,7 +111,7 @@ static void backward(fv_op_back *back)
     if (dh0) fv_back_send(back, H0, dh0);
 }
 
-static const fv_sequence_params forward_time = {false}, reverse_time = {true};
+static const fv_sequence_params forward_time = {.reverse = false}, reverse_time = {.reverse = true};
 
 static const fv_op_case cases[] = {
     {.name = "state",

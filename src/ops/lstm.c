@@ -15,7 +15,7 @@
 enum { X, WEIGHT, H0, C0, LENGTHS, INPUTS };
 enum { OUT_H, OUT_H_LAST, OUT_C_LAST };
 enum { SAVED_WEIGHT, SAVED_H, SAVED_C, SAVED_ACTS, SAVED_H0, SAVED_C0, SAVED_LENGTHS };
-enum { TERMS = 11 };
+enum { TERM_H_BEFORE = 9, TERMS = 11 };
 
 fv_tensor *fv_lstm(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *weight, fv_tensor *h0, fv_tensor *c0,
                    bool reverse, fv_tensor **h_last, fv_tensor **c_last)
@@ -23,16 +23,31 @@ fv_tensor *fv_lstm(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *weight, fv_tensor
     return fv_lstm_varlen(ctx, x_gates, NULL, weight, h0, c0, reverse, h_last, c_last);
 }
 
-fv_tensor *fv_lstm_varlen(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths, fv_tensor *weight,
-                          fv_tensor *h0, fv_tensor *c0, bool reverse, fv_tensor **h_last,
-                          fv_tensor **c_last)
+static fv_tensor *apply(fv_ctx *ctx, fv_sequence_params params, fv_tensor **in, fv_tensor **h_last,
+                        fv_tensor **c_last)
 {
-    const fv_sequence_params params = {reverse};
-    fv_tensor *out[3], *in[INPUTS] = {x_gates, weight, h0, c0, lengths};
+    fv_tensor *out[3];
     fv_op_apply_many(ctx, FV_OP_LSTM, INPUTS, in, &params, 3, out);
     if (h_last) *h_last = out[OUT_H_LAST];
     if (c_last) *c_last = out[OUT_C_LAST];
     return out[OUT_H];
+}
+
+fv_tensor *fv_lstm_varlen(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths, fv_tensor *weight,
+                          fv_tensor *h0, fv_tensor *c0, bool reverse, fv_tensor **h_last,
+                          fv_tensor **c_last)
+{
+    return apply(ctx, (fv_sequence_params){.reverse = reverse},
+                 (fv_tensor *[]){x_gates, weight, h0, c0, lengths}, h_last, c_last);
+}
+
+fv_tensor *fv_lstm_over_gates(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths,
+                              bool equal_lengths, fv_tensor *weight, fv_tensor *h0, fv_tensor *c0,
+                              bool reverse, fv_tensor **h_last, fv_tensor **c_last)
+{
+    const fv_sequence_params params = {
+        .reverse = reverse, .overwrite = true, .equal_lengths = equal_lengths};
+    return apply(ctx, params, (fv_tensor *[]){x_gates, weight, h0, c0, lengths}, h_last, c_last);
 }
 
 static fv_status infer(fv_op_run *run) { return fv_sequence_infer(run, 4, H0, LENGTHS, 3); }
@@ -49,21 +64,21 @@ static void forward(fv_op_run *run)
     fv_tensor *h0 = run->in[H0] ? fv_contiguous_raw(ctx, run->in[H0]) : NULL;
     fv_tensor *c0 = run->in[C0] ? fv_contiguous_raw(ctx, run->in[C0]) : NULL;
     fv_tensor *c = run->recording ? fv_tensor_like(ctx, h) : NULL;
-    fv_tensor *acts = run->recording ? fv_tensor_like(ctx, x) : NULL;
+    const fv_sequence_params *params = run->params;
+    fv_tensor *acts = !run->recording ? NULL : params->overwrite ? x : fv_tensor_like(ctx, x);
     if (ctx->error != FV_OK) return;
 
     if (s.total > 0) {
         fv_sequence_launch(&s, FV_KERNEL_LSTM, mw,
                            (void *[]){h->data, fv_data_or_null(c), fv_data_or_null(acts),
                                       h_last->data, c_last->data, x->data, mw.data,
-                                      fv_data_or_null(h0), fv_data_or_null(c0),
-                                      fv_data_or_null(lengths)});
+                                      fv_data_or_null(h0), fv_data_or_null(c0), s.lengths});
     } else {
         fv_sequence_copy_state(&s, h_last, h0);
         fv_sequence_copy_state(&s, c_last, c0);
     }
 
-    fv_drop_copy(ctx, x, run->in[X]);
+    if (acts != x) fv_drop_copy(ctx, x, run->in[X]);
     fv_save(run, SAVED_WEIGHT, weight);
     fv_save(run, SAVED_H, h);
     fv_save(run, SAVED_C, c);
@@ -88,31 +103,31 @@ static void backward(fv_op_back *back)
     fv_tensor *dh = fv_sequence_grad(back, OUT_H);
     fv_tensor *dh_last = fv_sequence_grad(back, OUT_H_LAST);
     fv_tensor *dc_last = fv_sequence_grad(back, OUT_C_LAST);
-    fv_tensor *dgates = fv_back_new(back, X);
+    fv_tensor *dgates = fv_back_over(back, X, back->saved[SAVED_ACTS]);
     fv_tensor *dh0 = fv_back_wants(back, H0) ? fv_back_new(back, H0) : NULL;
     fv_tensor *dc0 = fv_back_wants(back, C0) ? fv_back_new(back, C0) : NULL;
-    fv_tensor *before = fv_back_wants(back, WEIGHT) ? fv_sequence_rows(&s, 1) : NULL;
+    fv_tensor *before = fv_sequence_before(back, &s);
     if (ctx->error != FV_OK) return;
 
     if (s.total > 0) {
-        fv_sequence_launch(
-            &s, FV_KERNEL_LSTM_GRAD, mw,
-            (void *[]){dgates->data, fv_data_or_null(dh0), fv_data_or_null(dc0),
-                       fv_data_or_null(before), fv_data_or_null(dh), fv_data_or_null(dh_last),
-                       fv_data_or_null(dc_last), back->saved[SAVED_ACTS]->data,
-                       back->saved[SAVED_C]->data, mw.data, fv_data_or_null(back->saved[SAVED_C0]),
-                       h->data, fv_data_or_null(back->saved[SAVED_H0]), fv_data_or_null(lengths)});
+        fv_sequence_launch(&s, FV_KERNEL_LSTM_GRAD, mw,
+                           (void *[]){dgates->data, fv_data_or_null(dh0), fv_data_or_null(dc0),
+                                      fv_data_or_null(before), fv_data_or_null(dh),
+                                      fv_data_or_null(dh_last), fv_data_or_null(dc_last),
+                                      back->saved[SAVED_ACTS]->data, back->saved[SAVED_C]->data,
+                                      mw.data, fv_data_or_null(back->saved[SAVED_C0]), h->data,
+                                      fv_data_or_null(back->saved[SAVED_H0]), s.lengths});
     } else {
         if (dh0) fv_sequence_copy_state(&s, dh0, dh_last);
         if (dc0) fv_sequence_copy_state(&s, dc0, dc_last);
     }
     fv_back_send(back, X, dgates);
-    if (before) fv_sequence_send_weight(back, &s, dgates, before);
+    fv_sequence_send_weight(back, &s, dgates, before, h, back->saved[SAVED_H0], TERM_H_BEFORE);
     if (dh0) fv_back_send(back, H0, dh0);
     if (dc0) fv_back_send(back, C0, dc0);
 }
 
-static const fv_sequence_params forward_time = {false}, reverse_time = {true};
+static const fv_sequence_params forward_time = {.reverse = false}, reverse_time = {.reverse = true};
 
 static const fv_op_case cases[] = {
     {.name = "states",

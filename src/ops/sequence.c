@@ -62,15 +62,20 @@ fv_status fv_sequence_infer(fv_op_run *run, int64_t n, int first_state, int leng
 fv_sequence fv_sequence_of(fv_ctx *ctx, const void *params, const fv_tensor *h, int64_t n,
                            const fv_tensor *lengths)
 {
+    const fv_sequence_params *how = params;
     const int64_t hidden = h->shape[h->rank - 1];
-    return (fv_sequence){.ctx = ctx,
-                         .dtype = h->dtype,
-                         .steps = lengths ? 0 : h->shape[0],
-                         .batch = lengths ? lengths->shape[0] : h->shape[1],
-                         .hidden = hidden,
-                         .gates = n * hidden,
-                         .total = lengths ? h->shape[0] : h->shape[0] * h->shape[1],
-                         .reverse = ((const fv_sequence_params *)params)->reverse};
+    fv_sequence s = {.ctx = ctx,
+                     .dtype = h->dtype,
+                     .batch = lengths ? lengths->shape[0] : h->shape[1],
+                     .hidden = hidden,
+                     .gates = n * hidden,
+                     .total = lengths ? h->shape[0] : h->shape[0] * h->shape[1],
+                     .reverse = how->reverse};
+    if (lengths && !how->equal_lengths)
+        s.lengths = lengths->data;
+    else
+        s.steps = lengths ? s.total / s.batch : h->shape[0];
+    return s;
 }
 
 fv_tensor *fv_sequence_rows(const fv_sequence *s, int64_t width)
@@ -105,10 +110,41 @@ fv_tensor *fv_sequence_grad(fv_op_back *back, int k)
     return back->grad[k] ? fv_contiguous_raw(back->ctx, back->grad[k]) : NULL;
 }
 
-void fv_sequence_send_weight(fv_op_back *back, const fv_sequence *s, fv_tensor *dgates,
-                             fv_tensor *before)
+enum { WEIGHT = 1 };
+
+fv_tensor *fv_sequence_before(fv_op_back *back, const fv_sequence *s)
 {
-    fv_back_send_product(back, 1,
-                         fv_matrix_transpose(fv_matrix_at(dgates->data, s->total, s->gates)),
-                         fv_matrix_at(before->data, s->total, s->hidden));
+    return s->lengths && fv_back_wants(back, WEIGHT) ? fv_sequence_rows(s, 1) : NULL;
+}
+
+/* Sends the product of `rows` rows of dgates from row `at` on and of `before`. */
+static void send_rows(fv_op_back *back, const fv_sequence *s, fv_tensor *dgates, int64_t at,
+                      const fv_tensor *before, int64_t from, int64_t rows)
+{
+    const int64_t size = (int64_t)fv_dtype_size(s->dtype);
+    fv_back_send_product(
+        back, WEIGHT,
+        fv_matrix_transpose(
+            fv_matrix_at((char *)dgates->data + at * s->gates * size, rows, s->gates)),
+        fv_matrix_at((char *)before->data + from * s->hidden * size, rows, s->hidden));
+}
+
+/* The rows in the order in which they are stored, as if they were one product. */
+void fv_sequence_send_weight(fv_op_back *back, const fv_sequence *s, fv_tensor *dgates,
+                             fv_tensor *before, fv_tensor *h, fv_tensor *h0, int term)
+{
+    if (!fv_back_wants(back, WEIGHT)) return;
+    if (before) {
+        send_rows(back, s, dgates, 0, before, 0, s->total);
+        return;
+    }
+    const int64_t first = s->steps > 0 ? s->batch : 0, others = s->total - first;
+    const int64_t starting = h0 && fv_back_term(back, term + 1) ? first : 0;
+    const int64_t continued = fv_back_term(back, term) ? others : 0;
+    if (h0 && !s->reverse) send_rows(back, s, dgates, 0, h0, 0, starting);
+    if (s->reverse)
+        send_rows(back, s, dgates, 0, h, continued > 0 ? first : 0, continued);
+    else
+        send_rows(back, s, dgates, continued > 0 ? first : 0, h, 0, continued);
+    if (h0 && s->reverse) send_rows(back, s, dgates, starting > 0 ? others : 0, h0, 0, starting);
 }

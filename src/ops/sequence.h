@@ -14,11 +14,21 @@ typedef struct fv_sequence {
     int64_t steps, batch, hidden, gates; /* gates: 4 x hidden for LSTM, 3 x for GRU */
     int64_t total;                       /* rows of all steps */
     bool reverse;
+    void *lengths; /* NULL: every sequence has all steps */
 } fv_sequence;
 
 typedef struct fv_sequence_params {
     bool reverse;
+    bool overwrite;     /* LSTM: what backward needs goes over x_gates */
+    bool equal_lengths; /* LSTM: all `lengths` are the same */
 } fv_sequence_params;
+
+/* fv_lstm_varlen for gates that nothing else reads, in forward or backward: it may overwrite them,
+ * which saves a tensor of their size. If all lengths are the same, steps are not searched for, and
+ * h before each step is read in place. */
+fv_tensor *fv_lstm_over_gates(fv_ctx *ctx, fv_tensor *x_gates, fv_tensor *lengths,
+                              bool equal_lengths, fv_tensor *weight, fv_tensor *h0, fv_tensor *c0,
+                              bool reverse, fv_tensor **h_last, fv_tensor **c_last);
 
 /* Checks x_gates (input 0) [T, B, n H], weight (input 1) [n H, H] and the states [B, H] among the
  * inputs from first_state to the last but one, n being 4 or 3. The last input, `lengths`, is NULL
@@ -45,9 +55,13 @@ static inline void *fv_data_or_null(const fv_tensor *t) { return t ? t->data : N
 /* The gradient of result k, contiguous; NULL where none arrived. */
 fv_tensor *fv_sequence_grad(fv_op_back *back, int k);
 
-/* Sends dW (input 1) = the sum over steps of dgates^T before, before [rows, H] being h before each
- * step. */
+/* The array for h before each step that a kernel fills for the weight's gradient; NULL if the
+ * gradient is not requested, or if those rows are there: h, one step away. */
+fv_tensor *fv_sequence_before(fv_op_back *back, const fv_sequence *s);
+
+/* Sends dW (input 1), if requested, = the sum over steps of dgates^T h_before. Without `before`
+ * that is term `term`, and term + 1 for the step that reads h0 (or NULL: zeros). */
 void fv_sequence_send_weight(fv_op_back *back, const fv_sequence *s, fv_tensor *dgates,
-                             fv_tensor *before);
+                             fv_tensor *before, fv_tensor *h, fv_tensor *h0, int term);
 
 #endif

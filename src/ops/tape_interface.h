@@ -35,6 +35,10 @@ fv_dtype fv_back_dtype(const fv_op_back *back, int i);
 
 /* A fresh uninitialised tensor of input i's shape and dtype. */
 fv_tensor *fv_back_new(fv_op_back *back, int i);
+/* The same over the numbers of `saved`, a contiguous tensor of that shape and dtype that fv_save
+ * kept, if only this call reads them again: a kernel that reads an element before it writes it then
+ * needs no more memory. */
+fv_tensor *fv_back_over(fv_op_back *back, int i, fv_tensor *saved);
 /* Sends g (input i's shape) to input i. g may be one of back->grad or a view. */
 void fv_back_send(fv_op_back *back, int i, fv_tensor *g);
 /* Sends g, which has a shape that input i was broadcast to: sums it down first. */

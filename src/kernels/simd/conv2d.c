@@ -31,6 +31,7 @@ typedef struct conv_job {
         at[2]; /* two: neighbouring columns of a result with stride 2, stored together */
     int phases;
     int64_t first_image, images, first_row, rows; /* of the round, in the grid */
+    int64_t above, below; /* rows without taps: above a phase's first row, below each */
     int64_t tiles, item_tiles, tile_items, item_rows, row_items;
     int tile_rows;
     const float *src, *w, *bias;
@@ -65,12 +66,14 @@ FV_INLINE void copy_even(float *out, const float *in, int64_t pairs)
     V_LOOP(pairs, 0, v_load_pairs(in + 2 * i, count, &even, &odd); v_store(out + i, count, even));
 }
 
-FV_INLINE void fill_zeros(float *out, int64_t n)
+FV_INLINE void fill(float *out, int64_t n, fv_vec value)
 {
     for (; n >= FV_VEC; n -= FV_VEC, out += FV_VEC)
-        fv_vec_store(out, fv_vec_zero());
-    if (n > 0) fv_vec_store_part(out, (int)n, fv_vec_zero());
+        fv_vec_store(out, value);
+    if (n > 0) fv_vec_store_part(out, (int)n, value);
 }
+
+FV_INLINE void fill_zeros(float *out, int64_t n) { fill(out, n, fv_vec_zero()); }
 
 /* Every step-th element from `at` on of a source row: out[begin, end) are inside the row, and of
  * out[begin, pairs) also the next element. */
@@ -113,10 +116,9 @@ static void copy_source(const void *arg, int64_t begin, int64_t end, int thread)
     (void)thread;
     const conv_job *j = arg;
     const fv_conv2d_plan *p = j->p;
-    const int64_t rows = (j->rows - 1) * p->step[0] + p->span[0] + 1,
-                  area = p->from[0] * p->from[1];
+    const int64_t rows = fv_conv2d_copied_rows(p, j->rows), area = p->from[0] * p->from[1];
     const int64_t top = p->low[0] + j->first_row * p->step[0];
-    for (int64_t x = 0; x < p->step[1]; x++) {
+    for (int64_t x = 0; x < p->step[1] / p->skip[1]; x++) {
         if (!is_read(p, 1, x)) continue;
         const row_copy how = row_copy_of(p, x);
         for (int64_t item = begin; item < end; item++) {
@@ -124,10 +126,10 @@ static void copy_source(const void *arg, int64_t begin, int64_t end, int thread)
             float *out = j->source + item / p->from_c * p->image + item % p->from_c * p->channel +
                          x * p->cols;
             for (int64_t row = 0; row < rows; row++, out += p->row) {
-                const int64_t y = top + row;
+                const int64_t y = top + row * p->skip[0];
                 if (y < 0 || y >= p->from[0])
                     fill_zeros(out, p->cols);
-                else if (is_read(p, 0, row))
+                else if (is_read(p, 0, row * p->skip[0]))
                     copy_row(&how, out, in + y * p->from[1]);
             }
         }
@@ -139,8 +141,9 @@ static void copy_source(const void *arg, int64_t begin, int64_t end, int thread)
 /* The pieces of one tile, and the rows of the window that are inside the image for any of them. */
 typedef struct tile_place {
     int64_t from[TILE_PIECES], to[TILE_PIECES];
-    int length[TILE_PIECES];
-    int count; /* of pieces */
+    int64_t above[TILE_PIECES], below[TILE_PIECES]; /* rows to fill beside the piece */
+    int length[TILE_PIECES], cols[TILE_PIECES];     /* results; columns from first to last phase */
+    int count;                                      /* of pieces */
     bool whole;
     int64_t tap_begin, tap_end;
 } tile_place;
@@ -172,10 +175,14 @@ static void place_tile(const conv_job *j, int64_t tile, tile_place *t)
     for (int i = 0; i < t->count; i++) {
         const int64_t y = j->at[0].first[0] + (j->first_row + row) * p->apart[0];
         const int64_t col = at * p->piece;
-        t->from[i] = image * p->image + row * p->step[0] * p->row + col;
+        t->from[i] = image * p->image + row * (p->step[0] / p->skip[0]) * p->row + col;
         t->to[i] = (j->first_image + image) * p->to_c * area + y * p->to[1] + j->at[0].first[1] +
                    col * p->apart[1];
+        t->above[i] = j->first_row + row == 0 ? j->above : 0;
+        t->below[i] = smaller(j->below, p->to[0] - 1 - y);
         t->length[i] = (int)smaller(p->piece, j->at[0].grid[1] - col);
+        t->cols[i] = (int)smaller(t->length[i] * p->apart[1],
+                                  p->to[1] - j->at[0].first[1] - col * p->apart[1]);
         if (t->length[i] < p->piece) t->whole = false;
         if (++at < in_row) continue;
         at = 0;
@@ -204,45 +211,65 @@ static void store_pieces(const fv_conv2d_plan *p, const tile_place *t, const flo
     }
 }
 
-/* The same for two phases; the second one has as many results as the first, or one less. */
+/* The same for two phases; the second one has as many results as the first, or one less. Rows that
+ * no tap reaches are filled beside their neighbour: one pass writes whole planes. */
 static void store_pairs(const conv_job *j, const tile_place *t, const float *even, const float *odd,
-                        float *dst)
+                        fv_vec unread, float *dst)
 {
     const int64_t piece = j->p->piece, width = j->p->to[1];
     for (int i = 0; i < t->count; i++, even += piece, odd += piece) {
         float *out = dst + t->to[i];
-        const int64_t at = t->to[i] % width;
-        const int count = (int)smaller(t->length[i], (width - at) / 2);
-        if (count > 0) v_store_pairs(out, count, v_load(even, count), v_load(odd, count));
+        const int count = t->cols[i] / 2;
+        if (count == FV_LANES)
+            v_store_pairs(out, FV_LANES, v_load(even, FV_LANES), v_load(odd, FV_LANES));
+        else if (count > 0)
+            v_store_pairs(out, count, v_load(even, count), v_load(odd, count));
         if (count < t->length[i]) out[2 * count] = even[count];
+        for (int64_t row = -t->above[i]; row <= t->below[i]; row++)
+            if (row != 0) fill(out + row * width, t->cols[i], unread);
+    }
+}
+
+static const int64_t in_order[3][TILE_PIECES] = {
+    {0, FV_VEC, 2 * FV_VEC, 3 * FV_VEC},
+#if FV_SIMD_LEVEL > 1
+    {0, FV_VEC / 2, FV_VEC, 3 * FV_VEC / 2},
+#endif
+#if FV_SIMD_LEVEL == 3
+    {0, 4, 8, 12, 16, 20, 24, 28},
+#endif
+};
+
+typedef float tile_sums[2][FV_CONV_ROWS * FV_CONV_COLS]; /* of each phase */
+
+/* Phases without taps have the same sums in all tiles of a row tile. */
+static void sum_nothing(const conv_job *j, fv_conv2d_tile *t, int rows, tile_sums sums)
+{
+    t->channels = t->taps = 0;
+    t->piece_from = t->piece_to = in_order[j->p->pieces / 2];
+    t->out_row = FV_CONV_COLS;
+    for (int i = 0; i < j->phases; i++) {
+        t->out = sums[i];
+        if (j->at[i].taps[1] == 0) fv_conv2d_tile_run(t, rows, FV_CONV_VECS, j->p->pieces);
     }
 }
 
 /* One tile of one row tile: its sums, in place or by way of a buffer. */
 static void run_one(const conv_job *j, fv_conv2d_tile *t, const tile_place *at, int rows,
-                    float *dst)
+                    tile_sums sums, float *dst)
 {
-    static const int64_t in_order[3][TILE_PIECES] = {
-        {0, FV_VEC, 2 * FV_VEC, 3 * FV_VEC},
-#if FV_SIMD_LEVEL > 1
-        {0, FV_VEC / 2, FV_VEC, 3 * FV_VEC / 2},
-#endif
-#if FV_SIMD_LEVEL == 3
-        {0, 4, 8, 12, 16, 20, 24, 28},
-#endif
-    };
     const fv_conv2d_plan *p = j->p;
     const int64_t area = p->to[0] * p->to[1];
-    float sums[2][FV_CONV_ROWS * FV_CONV_COLS];
     t->piece_from = at->from;
     t->piece_to = at->whole ? at->to : in_order[p->pieces / 2];
     t->out_row = at->whole ? area : FV_CONV_COLS;
     for (int r = 0; r < rows && !at->whole; r++) /* as the tile does if it stores in place */
         for (int i = 0; i < at->count; i++)
-            for (int64_t x = 0; x < at->length[i] * p->apart[1]; x += FV_LINE)
+            for (int64_t x = 0; x < at->cols[i]; x += FV_LINE)
                 fv_prefetch_l1(dst + r * area + at->to[i] + x);
     for (int i = 0; i < j->phases; i++) {
         const int64_t cols = j->at[i].taps[1];
+        if (cols == 0) continue;
         t->from = j->from[i] + at->tap_begin * cols;
         t->with = j->with[i] + at->tap_begin * cols;
         t->taps = (at->tap_end - at->tap_begin) * cols;
@@ -252,7 +279,8 @@ static void run_one(const conv_job *j, fv_conv2d_tile *t, const tile_place *at, 
     }
     for (int r = 0; r < rows && !at->whole; r++, dst += area)
         if (j->phases == 2)
-            store_pairs(j, at, sums[0] + r * FV_CONV_COLS, sums[1] + r * FV_CONV_COLS, dst);
+            store_pairs(j, at, sums[0] + r * FV_CONV_COLS, sums[1] + r * FV_CONV_COLS,
+                        fv_vec_set(t->bias ? t->bias[r] + 0.0f : 0.0f), dst);
         else
             store_pieces(p, at, sums[0] + r * FV_CONV_COLS, dst);
 }
@@ -264,6 +292,7 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
     const fv_conv2d_plan *p = j->p;
     const int64_t area = p->to[0] * p->to[1], k = p->channels * p->taps;
     tile_place places[ITEM_TILES];
+    tile_sums sums;
     fv_conv2d_tile t = {.source_channel = p->channel,
                         .weight_channel = p->packed ? p->taps * FV_CONV_ROWS
                                           : p->data ? p->rows * p->taps
@@ -286,8 +315,9 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
             t.weights = j->w + group * group_rows * k + row * (p->packed ? k : t.weight_row);
             t.bias = j->bias ? j->bias + channel : NULL;
             t.source = j->source + group * p->channels * p->channel;
+            sum_nothing(j, &t, rows, sums);
             for (int i = 0; i < tiles; i++)
-                run_one(j, &t, &places[i], rows, j->dst + channel * area);
+                run_one(j, &t, &places[i], rows, sums, j->dst + channel * area);
         }
     }
 }
@@ -298,20 +328,20 @@ static void list_taps(const conv_job *j, int which)
 {
     const fv_conv2d_plan *p = j->p;
     const fv_conv2d_phase *at = &j->at[which];
-    const int64_t scale = p->packed ? FV_CONV_ROWS : 1;
+    const int64_t scale = p->packed ? FV_CONV_ROWS : 1, step = p->step[1] / p->skip[1];
     int64_t k = 0;
     for (int64_t a = 0; a < at->taps[0]; a++)
         for (int64_t b = 0; b < at->taps[1]; b++, k++) {
-            const int64_t y = at->offset[0] + a * at->tap_offset[0] - p->low[0];
-            const int64_t x = at->offset[1] + b * at->tap_offset[1] - p->low[1];
-            j->from[which][k] = y * p->row + x % p->step[1] * p->cols + x / p->step[1];
+            const int64_t y = (at->offset[0] + a * at->tap_offset[0] - p->low[0]) / p->skip[0];
+            const int64_t x = (at->offset[1] + b * at->tap_offset[1] - p->low[1]) / p->skip[1];
+            j->from[which][k] = y * p->row + x % step * p->cols + x / step;
             j->with[which][k] = scale * ((at->tap[0] + a * at->tap_step[0]) * p->args.window[1] +
                                          at->tap[1] + b * at->tap_step[1]);
         }
 }
 
-/* Rows that no tap reaches, of a pair of phases: their bias, or zeros. Work items are planes
- * (image, channel) of the result. */
+/* The rows of the round, of a pair of phases, if no tap reaches any row of the result: their bias,
+ * or zeros. Work items are planes (image, channel) of the result. */
 static void fill_rows(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
@@ -322,12 +352,8 @@ static void fill_rows(const void *arg, int64_t begin, int64_t end, int thread)
         const fv_vec value = fv_vec_set(j->bias ? j->bias[item % p->to_c] + 0.0f : 0.0f);
         float *out = j->dst + (j->first_image * p->to_c + item) * area +
                      (j->at[0].first[0] + j->first_row * p->apart[0]) * width;
-        for (int64_t row = 0; row < j->rows; row++, out += p->apart[0] * width) {
-            int64_t x = 0;
-            for (; x + FV_VEC <= width; x += FV_VEC)
-                fv_vec_store(out + x, value);
-            if (x < width) fv_vec_store_part(out + x, (int)(width - x), value);
-        }
+        for (int64_t row = 0; row < j->rows; row++, out += p->apart[0] * width)
+            fill(out, width, value);
     }
 }
 
@@ -338,6 +364,7 @@ static void run_phases(const fv_exec *exec, conv_job *j)
     j->rows = smaller(j->rows, j->at[0].grid[0] - j->first_row);
     if (j->rows <= 0 || j->at[0].grid[1] == 0) return;
     if (j->phases == 2 && j->at[0].taps[0] == 0) {
+        if (j->above < fv_conv2d_phases(p, 0)) return; /* filled beside those with taps */
         fv_exec_rows(exec, j->images * p->to_c, j->rows * p->to[1], fill_rows, j);
         return;
     }
@@ -361,15 +388,27 @@ static void run_phases(const fv_exec *exec, conv_job *j)
                  run_items, j);
 }
 
+/* The first of the row phases from `y` on that has taps; their number: none. */
+static int64_t next_reached(const fv_conv2d_plan *p, int64_t y)
+{
+    const int64_t end = fv_conv2d_phases(p, 0);
+    while (y < end && fv_conv2d_phase_at(p, y, 0).taps[0] == 0)
+        y++;
+    return y;
+}
+
 static void run_round(const fv_exec *exec, conv_job *j)
 {
     const fv_conv2d_plan *p = j->p;
-    const int64_t rows = j->rows;
+    const int64_t rows = j->rows, first = next_reached(p, 0);
     if (!p->in_place)
-        fv_exec_rows(exec, j->images * p->from_c,
-                     ((rows - 1) * p->step[0] + p->span[0] + 1) * p->channel, copy_source, j);
+        fv_exec_rows(exec, j->images * p->from_c, fv_conv2d_copied_rows(p, rows) * p->channel,
+                     copy_source, j);
     for (int64_t y = 0; y < fv_conv2d_phases(p, 0); y++)
         for (int64_t x = 0; x < fv_conv2d_phases(p, 1); x += j->phases) {
+            const int64_t next = next_reached(p, y + 1);
+            j->above = y <= first ? first : 0;
+            j->below = (next < fv_conv2d_phases(p, 0) ? next : p->apart[0] + first) - y - 1;
             for (int i = 0; i < j->phases; i++)
                 j->at[i] = fv_conv2d_phase_at(p, y, x + i);
             j->rows = rows;

@@ -90,9 +90,14 @@ static void choose_pieces(fv_conv2d_plan *p)
     p->row_pieces = divide_up(p->grid[1], p->piece);
 }
 
+int64_t fv_conv2d_copied_rows(const fv_conv2d_plan *p, int64_t rows)
+{
+    return ((rows - 1) * p->step[0] + p->span[0]) / p->skip[0] + 1;
+}
+
 static double round_floats(const fv_conv2d_plan *p, int64_t images, int64_t band)
 {
-    return (double)images * (double)((band - 1) * p->step[0] + p->span[0] + 1) * (double)p->row;
+    return (double)images * (double)fv_conv2d_copied_rows(p, band) * (double)p->row;
 }
 
 static void choose_round(fv_conv2d_plan *p)
@@ -102,7 +107,7 @@ static void choose_round(fv_conv2d_plan *p)
                   p->step[0] == 1 && p->step[1] == 1 && p->grid[0] == p->from[0] &&
                   p->grid[1] == p->from[1] && p->grid[1] % p->piece == 0;
     p->cols = p->row_pieces * p->piece + p->span[1] / p->step[1];
-    p->channel = p->cols * p->step[1];
+    p->channel = p->cols * (p->step[1] / p->skip[1]);
     p->row = p->from_c * p->channel;
     p->band = p->grid[0];
     p->images = batch;
@@ -113,13 +118,15 @@ static void choose_round(fv_conv2d_plan *p)
         p->fits = true;
         return;
     }
-    while (p->images > 1 && round_floats(p, p->images, p->band) > ROUND_FLOATS)
+    /* What is skipped passes through the caches as well. */
+    const double most = (double)ROUND_FLOATS / ((double)p->skip[0] * (double)p->skip[1]);
+    while (p->images > 1 && round_floats(p, p->images, p->band) > most)
         p->images = divide_up(p->images, 2);
-    while (p->band > 1 && round_floats(p, p->images, p->band) > ROUND_FLOATS)
+    while (p->band > 1 && round_floats(p, p->images, p->band) > most)
         p->band = divide_up(p->band, 2);
     p->fits = round_floats(p, p->images, p->band) < MOST_FLOATS;
     if (!p->fits) return;
-    p->image = ((p->band - 1) * p->step[0] + p->span[0] + 1) * p->row;
+    p->image = fv_conv2d_copied_rows(p, p->band) * p->row;
     p->source_floats = round_up(p->images * p->image, FV_LINE);
 }
 
@@ -155,6 +162,8 @@ fv_conv2d_plan fv_conv2d_make_plan(const fv_conv2d_args *args, bool data)
         find_span(&p, axis);
         for (int64_t tap = 0; tap < a->window[axis] && p.step[axis] <= 64; tap++)
             p.read[axis] |= (uint64_t)1 << tap * a->dilation[axis] % p.step[axis];
+        const bool apart = a->window[axis] == 1 || a->dilation[axis] % p.step[axis] == 0;
+        p.skip[axis] = apart ? p.step[axis] : 1;
     }
     choose_pieces(&p);
     choose_round(&p);

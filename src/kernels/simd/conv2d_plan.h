@@ -17,6 +17,7 @@ typedef struct fv_conv2d_plan {
     int64_t from[2], to[2], from_c, to_c;
     int64_t step[2], apart[2];         /* between results, in the source and in dst */
     int64_t low[2], span[2];           /* offsets are in [low, low + span] */
+    int64_t skip[2];                   /* the copy has every skip-th row (column): step or 1 */
     int64_t grid[2];                   /* results of the largest phase */
     int pieces;                        /* of a vector */
     int64_t piece, row_pieces;         /* results of a piece, pieces of a row */
@@ -37,6 +38,9 @@ typedef struct fv_conv2d_phase {
 
 /* `data`: CONV2D_DATA. If the plan does not fit, its source would take too much memory. */
 fv_conv2d_plan fv_conv2d_make_plan(const fv_conv2d_args *args, bool data);
+
+/* Rows of the copied source that `rows` rows of results read. */
+int64_t fv_conv2d_copied_rows(const fv_conv2d_plan *p, int64_t rows);
 
 /* The number of phases along an axis, and one of them: one phase for CONV2D. */
 int64_t fv_conv2d_phases(const fv_conv2d_plan *p, int axis);

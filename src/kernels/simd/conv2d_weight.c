@@ -3,7 +3,8 @@
  * at the tap, with channels as rows, and of the result's gradient, with outputs as columns. Blocks
  * of pixels of the gradient are transposed into a panel once and then used for all channels and
  * taps. x is read in place: of a block, a tap uses the rectangle of pixels at which it lies inside
- * the image. Work items are (group, panel of outputs, channels, taps) and own their part of dw.
+ * the image. Work items are (group, panels of outputs, channels, taps) and own their part of dw.
+ * One with few sums has several panels, so that x is read from memory once for all of them.
  */
 #include "kernels/image.h"
 #include "kernels/simd/gemm_simd.h"
@@ -14,7 +15,7 @@ enum {
     PANEL = FV_GEMM_PANEL,
     CHANNELS = FV_GEMM_TILE_ROWS,
     BLOCK_PIXELS = 512, /* a panel of 128 KiB */
-    SUM_ROWS = 1536,    /* channels x taps of a work item */
+    SUM_ROWS = 1536,    /* panels x channels x taps of a work item */
     ITEMS_PER_THREAD = 4,
     MOST_FLOATS = 1 << 24 /* of a thread's scratch; beyond, the reference kernel runs */
 };
@@ -22,8 +23,8 @@ enum {
 typedef struct weight_plan {
     int64_t taps, channels, outputs, panels; /* of one group */
     int64_t images, rows;                    /* of a block */
-    int64_t item_channels, channel_items, item_taps, tap_items;
-    int64_t panel_floats, sum_floats, floats;
+    int64_t item_panels, panel_items, item_channels, channel_items, item_taps, tap_items;
+    int64_t panel_floats, sum_floats, floats; /* sum_floats: of one panel */
     bool fits;
 } weight_plan;
 
@@ -34,7 +35,7 @@ typedef struct weight_job {
     const float *x, *y;
 } weight_job;
 
-/* One work item, and this thread's part of the scratch. */
+/* One panel of a work item, and this thread's part of the scratch. */
 typedef struct work_item {
     int64_t group, output, channel, channels, tap, taps;
     int outputs;
@@ -57,21 +58,27 @@ static weight_plan make_plan(const fv_conv2d_args *a, int threads)
     p.rows = p.images > 1 ? a->out[0] : larger(1, smaller(a->out[0], BLOCK_PIXELS / width));
     p.item_taps = p.taps;
     p.item_channels = round_up(larger(1, smaller(p.channels, SUM_ROWS / p.taps)), CHANNELS);
+    p.item_panels = larger(1, smaller(p.panels, SUM_ROWS / (p.item_channels * p.taps)));
     const int64_t wanted = threads > 1 ? (int64_t)ITEMS_PER_THREAD * threads : 1;
+    while (p.item_panels > 1 &&
+           a->groups * divide_up(p.panels, p.item_panels) * divide_up(p.channels, p.item_channels) <
+               wanted)
+        p.item_panels = divide_up(p.item_panels, 2);
+    p.panel_items = divide_up(p.panels, p.item_panels);
     while (p.item_channels > CHANNELS &&
-           a->groups * p.panels * divide_up(p.channels, p.item_channels) < wanted)
+           a->groups * p.panel_items * divide_up(p.channels, p.item_channels) < wanted)
         p.item_channels = round_up(p.item_channels / 2, CHANNELS);
     p.channel_items = divide_up(p.channels, p.item_channels);
     while (p.item_taps > 1 &&
-           a->groups * p.panels * p.channel_items * divide_up(p.taps, p.item_taps) < wanted)
+           a->groups * p.panel_items * p.channel_items * divide_up(p.taps, p.item_taps) < wanted)
         p.item_taps = divide_up(p.item_taps, 2);
     p.tap_items = divide_up(p.taps, p.item_taps);
-    p.fits =
-        (double)(p.images * p.rows * width + p.item_channels * p.item_taps) * PANEL < MOST_FLOATS;
+    const int64_t sums = p.item_channels * p.item_taps;
+    p.fits = (double)(p.images * p.rows * width + p.item_panels * sums) * PANEL < MOST_FLOATS;
     if (!p.fits) return p;
     p.panel_floats = p.images * p.rows * width * PANEL;
-    p.sum_floats = p.item_channels * p.item_taps * PANEL;
-    p.floats = p.panel_floats + p.sum_floats;
+    p.sum_floats = sums * PANEL;
+    p.floats = p.panel_floats + p.item_panels * p.sum_floats;
     return p;
 }
 
@@ -255,22 +262,46 @@ static void store_item(const weight_job *j, const work_item *item)
         store_sums(item->sums + i * count * PANEL, count, item->outputs, dw + i * p->taps, apart);
 }
 
-static work_item locate(const weight_job *j, int64_t index, int thread)
+/* The panels [begin, end) of a work item, and its first one. */
+typedef struct item_panels {
+    int64_t begin, end;
+    work_item first;
+} item_panels;
+
+static item_panels locate(const weight_job *j, int64_t index, int thread)
 {
     const weight_plan *p = &j->plan;
-    work_item item;
-    item.tap = index % p->tap_items * p->item_taps;
-    item.taps = smaller(p->item_taps, p->taps - item.tap);
+    item_panels item;
+    work_item *first = &item.first;
+    first->tap = index % p->tap_items * p->item_taps;
+    first->taps = smaller(p->item_taps, p->taps - first->tap);
     index /= p->tap_items;
-    item.channel = index % p->channel_items * p->item_channels;
-    item.channels = smaller(p->item_channels, p->channels - item.channel);
+    first->channel = index % p->channel_items * p->item_channels;
+    first->channels = smaller(p->item_channels, p->channels - first->channel);
     index /= p->channel_items;
-    item.output = index % p->panels * PANEL;
-    item.outputs = (int)smaller(PANEL, p->outputs - item.output);
-    item.group = index / p->panels;
-    item.panel = j->scratch + (int64_t)thread * p->floats;
-    item.sums = item.panel + p->panel_floats;
+    item.begin = index % p->panel_items * p->item_panels;
+    item.end = smaller(p->panels, item.begin + p->item_panels);
+    first->group = index / p->panel_items;
+    first->panel = j->scratch + (int64_t)thread * p->floats;
+    first->sums = first->panel + p->panel_floats;
     return item;
+}
+
+static work_item panel_of(const weight_job *j, const item_panels *item, int64_t panel)
+{
+    work_item one = item->first;
+    one.output = panel * PANEL;
+    one.outputs = (int)smaller(PANEL, j->plan.outputs - one.output);
+    one.sums += (panel - item->begin) * j->plan.sum_floats;
+    return one;
+}
+
+static void add_block(const weight_job *j, const work_item *item, const pixel_block *block)
+{
+    pack_gradient(j, item, block);
+    for (int64_t c = 0; c < item->channels; c += CHANNELS)
+        for (int64_t tap = 0; tap < item->taps; tap++)
+            add_tap(j, item, block, c, tap);
 }
 
 static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
@@ -279,21 +310,27 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
     const fv_conv2d_args *a = j->args;
     const weight_plan *p = &j->plan;
     for (int64_t index = begin; index < end; index++) {
-        const work_item item = locate(j, index, thread);
-        memset(item.sums, 0, (size_t)p->sum_floats * sizeof(float));
-        if (a->accumulate) load_sums(j, &item);
+        const item_panels item = locate(j, index, thread);
+        for (int64_t k = item.begin; k < item.end; k++) {
+            const work_item panel = panel_of(j, &item, k);
+            memset(panel.sums, 0, (size_t)p->sum_floats * sizeof(float));
+            if (a->accumulate) load_sums(j, &panel);
+        }
         for (int64_t image = 0; image < a->batch; image += p->images)
             for (int64_t row = 0; row < a->out[0]; row += p->rows) {
                 const pixel_block block = {.image = image,
                                            .images = smaller(p->images, a->batch - image),
                                            .row = row,
                                            .rows = smaller(p->rows, a->out[0] - row)};
-                pack_gradient(j, &item, &block);
-                for (int64_t c = 0; c < item.channels; c += CHANNELS)
-                    for (int64_t tap = 0; tap < item.taps; tap++)
-                        add_tap(j, &item, &block, c, tap);
+                for (int64_t k = item.begin; k < item.end; k++) {
+                    const work_item panel = panel_of(j, &item, k);
+                    add_block(j, &panel, &block);
+                }
             }
-        store_item(j, &item);
+        for (int64_t k = item.begin; k < item.end; k++) {
+            const work_item panel = panel_of(j, &item, k);
+            store_item(j, &panel);
+        }
     }
 }
 
@@ -310,9 +347,10 @@ static void conv2d_weight(const fv_exec *exec, void *const *ptr, const void *arg
         fv_ref_conv2d_weight_f32(exec, ptr, args);
         return;
     }
-    const int64_t items = a->groups * j.plan.panels * j.plan.channel_items * j.plan.tap_items;
+    const weight_plan *p = &j.plan;
+    const int64_t items = a->groups * p->panel_items * p->channel_items * p->tap_items;
     const int64_t pixels = a->batch * a->out[0] * a->out[1];
-    fv_exec_rows(exec, items, j.plan.sum_floats * (pixels + 1), run_items, &j);
+    fv_exec_rows(exec, items, p->item_panels * p->sum_floats * (pixels + 1), run_items, &j);
 }
 
 static size_t scratch_bytes(const void *args, int threads)

@@ -35,6 +35,7 @@
 #define fv_conv2d_images                    FV_LEVEL_SYMBOL(fv_conv2d_images)
 #define fv_conv2d_images_fit                FV_LEVEL_SYMBOL(fv_conv2d_images_fit)
 #define fv_conv2d_images_scratch            FV_LEVEL_SYMBOL(fv_conv2d_images_scratch)
+#define fv_conv2d_copied_rows               FV_LEVEL_SYMBOL(fv_conv2d_copied_rows)
 #define fv_conv2d_make_plan                 FV_LEVEL_SYMBOL(fv_conv2d_make_plan)
 #define fv_conv2d_phases                    FV_LEVEL_SYMBOL(fv_conv2d_phases)
 #define fv_conv2d_phase_at                  FV_LEVEL_SYMBOL(fv_conv2d_phase_at)
