@@ -230,8 +230,10 @@ static void check_all(shape s, fv_pool *pool, int threads)
     fv_gemm packed = p.g;
     packed.b_packed = 1;
     packed.b_row = packed.b_col = -1; /* unused */
-    guarded panels = guarded_make((int64_t)fv_gemm_packed_floats(s.k, s.n));
-    CHECK_EQ(fv_gemm_pack(s.k, s.n, p.b.data, p.g.b_row, p.g.b_col, panels.data), FV_OK);
+    guarded panels =
+        guarded_make((int64_t)(fv_gemm_packed_bytes(s.k, s.n, FV_WEIGHT_F32) / sizeof(float)));
+    CHECK_EQ(fv_gemm_pack_as(s.k, s.n, p.b.data, p.g.b_row, p.g.b_col, FV_WEIGHT_F32, panels.data),
+             FV_OK);
 
     for (fv_simd level = FV_SIMD_SCALAR; level <= best; level++) {
         guarded plain = run(&p, &p.g, p.b.data, level, pool, threads);
@@ -510,9 +512,9 @@ static void packing_pads_with_zeros(void)
     float b[K * N];
     for (int i = 0; i < K * N; i++)
         b[i] = (float)(i + 1);
-    CHECK_EQ(fv_gemm_packed_floats(K, N), K * 128);
+    CHECK_EQ(fv_gemm_packed_bytes(K, N, FV_WEIGHT_F32), K * 128 * sizeof(float));
     float packed[K * 128];
-    CHECK_EQ(fv_gemm_pack(K, N, b, N, 1, packed), FV_OK);
+    CHECK_EQ(fv_gemm_pack_as(K, N, b, N, 1, FV_WEIGHT_F32, packed), FV_OK);
     for (int panel = 0; panel < 2; panel++)
         for (int k = 0; k < K; k++)
             for (int j = 0; j < 64; j++) {
@@ -520,9 +522,9 @@ static void packing_pads_with_zeros(void)
                 const float want = col < N ? b[k * N + col] : 0;
                 CHECK(packed[(panel * K + k) * 64 + j] == want);
             }
-    CHECK(fv_gemm_packed_floats(INT64_MAX, INT64_MAX) == SIZE_MAX);
-    CHECK(fv_gemm_packed_floats(-1, 4) == SIZE_MAX);
-    CHECK_EQ(fv_gemm_pack(-1, 4, b, 4, 1, packed), FV_ERR_ARGUMENT);
+    CHECK(fv_gemm_packed_bytes(INT64_MAX, INT64_MAX, FV_WEIGHT_F32) == SIZE_MAX);
+    CHECK(fv_gemm_packed_bytes(-1, 4, FV_WEIGHT_F32) == SIZE_MAX);
+    CHECK_EQ(fv_gemm_pack_as(-1, 4, b, 4, 1, FV_WEIGHT_F32, packed), FV_ERR_ARGUMENT);
 }
 
 static void refuses_bad_arguments(void)

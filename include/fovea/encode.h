@@ -18,6 +18,8 @@
  *         const fv_classification *c = &found->row[i];
  *         printf("%s %.4f\n", c->label, (double)c->p[c->best]);
  *     }
+ *     const fv_text_pair both = {pair[0], pair[1]}; // a model trained on pairs reads them together
+ *     s = fv_classify_pairs(classifier, 1, &both, &found);
  *     fv_classifier_close(&classifier);
  *
  *     fv_answerer *answerer = NULL;
@@ -123,11 +125,7 @@ typedef struct fv_text_pair {
 
 /*
  * The same for pairs of texts, read as the tokenizer joins them ([CLS] first [SEP] second [SEP]
- * with types 0 and 1); row->text is the number of the pair:
- *
- *     const fv_text_pair both = {{"A cat sleeps.", 13}, {"No cat is awake.", 16}};
- *     s = fv_classify_pairs(classifier, 1, &both, &found);
- *
+ * with types 0 and 1); row->text is the number of the pair.
  * Fails also: UNSUPPORTED (a model that classifies tokens).
  */
 FV_API FV_MUST_USE fv_status fv_classify_pairs(fv_classifier *classifier, int64_t count,

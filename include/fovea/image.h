@@ -45,10 +45,12 @@ typedef struct fv_conv2d_options {
 
 /*
  * x [n, c, h, w], weight [out, c / groups, kh, kw], bias [out] or NULL -> [n, out, oh, ow] with
- *     y[n,o,i,j] = bias[o] + sum over c, a, b of weight[o,c,a,b] x[n,c, i s - p + a d, j s - p + b
- * d] oh = floor((h + 2 p - d (kh - 1) - 1) / s) + 1 where x is 0 outside the image and c runs over
- * the channels of o's group. Errors: SHAPE, and ARGUMENT (options, a window larger than the padded
- * image).
+ *
+ *     y[n,o,i,j] = bias[o] + sum over c, a, b of w[o,c,a,b] x[n,c, i s - p + a d, j s - p + b d]
+ *     oh = floor((h + 2 p - d (kh - 1) - 1) / s) + 1
+ *
+ * where x is 0 outside the image and c runs over the channels of o's group. Errors: SHAPE, and
+ * ARGUMENT (options, a window larger than the padded image).
  *
  *     fv_conv2d_options half = {.stride = {2, 2}, .padding = {1, 1}};
  *     fv_tensor *y = fv_conv2d(ctx, x, layer.w, NULL, &half);      // 3 x 3: halves the image
@@ -229,9 +231,13 @@ FV_API fv_tensor *fv_picture_load(fv_ctx *ctx, const char *path, int channels);
 FV_API fv_tensor *fv_picture_decode(fv_ctx *ctx, const char *name, const void *data, size_t bytes,
                                     int channels);
 
-/* x real [c, h, w] resized to [c, height, width]. A picture that shrinks to half or less is averaged
- * (fv_adaptive_avg_pool2d), so that thin lines do not get lost; others are resized bilinearly.
- * Errors: SHAPE. */
+/*
+ * x real [c, h, w] resized to [c, height, width]. A picture that shrinks to half or less is
+ * averaged (fv_adaptive_avg_pool2d), so that thin lines do not get lost; others are resized
+ * bilinearly. Errors: SHAPE.
+ *
+ *     x = fv_picture_resize(ctx, x, 64, 64);
+ */
 FV_API fv_tensor *fv_picture_resize(fv_ctx *ctx, fv_tensor *x, int64_t height, int64_t width);
 
 /* u8 [h, w, c] as f32 [c, height, width], divided by 255 and resized; height and width 0 keep the

@@ -122,7 +122,7 @@ typedef struct fv_gemm {
     int64_t c_batch[FV_GEMM_BATCH_RANK], residual_batch[FV_GEMM_BATCH_RANK];
     fv_act act;
     int accumulate;        /* C += A B; then no bias, act or residual */
-    int b_packed;          /* B is the result of fv_gemm_pack; batch strides count packed floats */
+    int b_packed;          /* B is the result of fv_gemm_pack_as; batch strides count floats */
     fv_weight_form b_form; /* of a packed B; but for F32: no batch, no accumulate */
     int bf16;              /* A and B are rounded to bf16; no batch, no B packed as floats */
     fv_gemm_aux aux;       /* what exec->aux gets; ROW_SUMS are of A before rounding */
@@ -147,13 +147,10 @@ FV_API FV_MUST_USE fv_status fv_gemm_run(const fv_gemm *g, const float *a, const
                                          const fv_gemm_exec *exec, void *scratch,
                                          size_t scratch_bytes, float *c);
 
-/* Floats that the packed form of B (k x n) takes; 64-byte aligned memory is the caller's. */
-FV_API size_t fv_gemm_packed_floats(int64_t k, int64_t n);
-FV_API FV_MUST_USE fv_status fv_gemm_pack(int64_t k, int64_t n, const float *b, int64_t b_row,
-                                          int64_t b_col, float *packed);
-
-/* The same for any form, in bytes. SIZE_MAX if the sizes overflow or the form is none. */
+/* Bytes that B (k x n) takes when packed in a form; 64-byte aligned memory is the caller's.
+ * SIZE_MAX if the sizes overflow or there is no such form. */
 FV_API size_t fv_gemm_packed_bytes(int64_t k, int64_t n, fv_weight_form form);
+/* Fails: ARGUMENT (sizes or form, as above). */
 FV_API FV_MUST_USE fv_status fv_gemm_pack_as(int64_t k, int64_t n, const float *b, int64_t b_row,
                                              int64_t b_col, fv_weight_form form, void *packed);
 

@@ -120,12 +120,6 @@ fv_status fv_gemm_run(const fv_gemm *g, const float *a, const void *b, const fv_
     return FV_OK;
 }
 
-size_t fv_gemm_packed_floats(int64_t k, int64_t n)
-{
-    const size_t bytes = fv_gemm_packed_bytes(k, n, FV_WEIGHT_F32);
-    return bytes == SIZE_MAX ? SIZE_MAX : bytes / sizeof(float);
-}
-
 size_t fv_gemm_packed_bytes(int64_t k, int64_t n, fv_weight_form form)
 {
     size_t cols, line, bytes;
@@ -146,10 +140,4 @@ fv_status fv_gemm_pack_as(int64_t k, int64_t n, const float *b, int64_t b_row, i
     void *ptr[2] = {packed, (void *)b};
     kernels_of(fv_level_usable()).pack(&e, ptr, &args);
     return FV_OK;
-}
-
-fv_status fv_gemm_pack(int64_t k, int64_t n, const float *b, int64_t b_row, int64_t b_col,
-                       float *packed)
-{
-    return fv_gemm_pack_as(k, n, b, b_row, b_col, FV_WEIGHT_F32, packed);
 }
