@@ -273,10 +273,18 @@ static const format formats[] = {
     {"jsonl", read_table, false, false, {"../fuzz/corpus/table"}, ".jsonl"},
     {"text", read_lines, false, false, {"../fuzz/corpus/text"}, ".txt"},
     {"idx", read_idx, false, false, {"../fuzz/corpus/idx"}, ""},
+#ifdef FV_HAVE_PNG
     {"png", read_picture, false, false, {"../fuzz/corpus/png"}, ".png"},
+#endif
+#ifdef FV_HAVE_JPEG
     {"jpeg", read_picture, false, false, {"../fuzz/corpus/jpeg"}, ".jpg"},
+#endif
+#ifdef FV_HAVE_ZLIB
     {"gz", read_lines, false, false, {"../fuzz/corpus/text"}, ".gz"},
+#endif
+#ifdef FV_HAVE_LibLZMA
     {"xz", read_lines, false, false, {"../fuzz/corpus/text"}, ".xz"},
+#endif
     {"wav", read_sound, false, false, {"../fuzz/corpus/wav"}, ".wav"},
 #ifdef FV_HAVE_FLAC
     {"flac", read_sound, false, true, {"../fuzz/corpus/flac"}, ".flac"},
