@@ -237,7 +237,8 @@ int cli_look_play(const cli_call *call, fv_ctx *ctx, fv_model *model, const char
         cli_error("look: expected a head from 0 to %lld", (long long)site.heads - 1);
         return CLI_USAGE;
     }
-    fv_status status = fv_play_episode(model, FV_GAME_TEST, 1, number, &episode);
+    const uint64_t seed = (uint64_t)cli_int(call, "seed");
+    fv_status status = fv_play_episode(model, FV_GAME_TEST, seed, number, &episode);
     f.episode = episode;
     if (status == FV_OK) status = show(&f, &how);
     fv_episode_free(&episode);
