@@ -57,8 +57,8 @@ static void classes_have_probabilities(void)
     program_run("run %s %s --top-k 6 -t 1", program_path("vit"), picture());
     CHECK_EQ(count_lines(program.out), 6);
     program_run("run %s %s %s --top-k 1 -t 1", program_path("cnn"), picture(),
-                test_path("data/image/grey.jpg"));
-    expect(0, "/grey.jpg\n", NULL);
+                test_path("data/image/grey.png"));
+    expect(0, "/grey.png\n", NULL);
     CHECK_EQ(count_lines(program.out), 2);
     program_run("run %s %s --json -t 1", program_path("cnn"), picture());
     expect(0, "\"classes\": [{\"label\": \"", "");
