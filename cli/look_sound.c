@@ -185,10 +185,10 @@ static void print_json(const spoken *s, const char *file)
 static fv_status show(const cli_call *call, fv_ctx *ctx, const spoken *s, const char *file,
                       const fv_look_options *how, const char *path)
 {
-    if (cli_ends_with(path, ".npz")) return save_array(ctx, s, path);
-    if (!cli_flag(call, "json")) return draw(call, ctx, s, how, path);
-    print_json(s, file);
-    return FV_OK;
+    const bool json = cli_flag(call, "json");
+    if (json) print_json(s, file);
+    if (json && !path) return FV_OK;
+    return cli_ends_with(path, ".npz") ? save_array(ctx, s, path) : draw(call, ctx, s, how, path);
 }
 
 /* ---- characters ----------------------------------------------------------------------------- */

@@ -73,8 +73,9 @@ static void words_are_printed(void)
 static void attention_is_drawn(void)
 {
     for (int front = 0; front < 2; front++) {
+        char model[1024];
         folder_make();
-        const char *model = folder_sub("kwt");
+        snprintf(model, sizeof model, "%s", folder_sub("kwt"));
         make_kwt(model, front);
         program_run("look %s %s", model, sweep());
         expect(0, "layer 1", NULL);
@@ -91,6 +92,9 @@ static void attention_is_drawn(void)
         CHECK_EQ(folder_count(".npz"), 1);
         program_run("look %s %s --json", model, sweep());
         expect(0, "\"rows\": [{\"name\": \"layer 0\", \"weights\": [", NULL);
+        program_run("look %s %s --json -o %s", model, sweep(), folder_path("both.svg"));
+        expect(0, "\"rows\": [{\"name\": \"layer 0\"", "both.svg");
+        CHECK_EQ(folder_count(".svg"), 2);
         folder_remove();
     }
 }
