@@ -185,6 +185,12 @@ static void runs_are_evaluated_on_their_test_part(void)
     expect(0, "\"part\": \"valid\"", "");
     program_run("eval %s %s", program_path("cnn"), picture());
     expect(2, "", "expected MODEL... SOURCES REFERENCES, or the folder of one run alone");
+    program_run("eval %s --beam 3 -t 1", program_path("cnn"));
+    expect(2, "", "--beam needs MODEL... SOURCES REFERENCES");
+    program_run("eval %s --by-length 2 -o %s", program_path("cnn"), program_path("e.svg"));
+    expect(2, "", "--by-length needs MODEL... SOURCES REFERENCES");
+    program_run("eval %s a b --part valid", program_path("cnn"));
+    expect(2, "", "--part is for the folder of one run alone");
     program_run("eval %s", program_path("nothing"));
     expect(3, "", "no such folder");
     char path[1024];
