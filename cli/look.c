@@ -150,6 +150,8 @@ static int show_all(const cli_call *call, fv_ctx *ctx, fv_model *model)
     if (!code && t.held) code = show_held(&t, t.number > 0);
     free(t.held);
     if (code || t.number > 0) return code;
+    const cli_file_kind reads = cli_model_reads(model);
+    if (reads == CLI_FILE_PICTURE || reads == CLI_FILE_SOUND) return cli_no_file(call, model);
     cli_error("look: no text: expected one after the model, or lines in --file or standard input");
     return CLI_USAGE;
 }

@@ -86,7 +86,8 @@ static void attention_is_drawn(void)
         char *svg = file_read(folder_path("a.svg"), &bytes);
         CHECK(svg && bytes > 3000 && strstr(svg, "layer 0"));
         free(svg);
-        if (!front) expect(0, NULL, "the model reads 40 frames: those in the middle of 63");
+        if (!front)
+            expect(0, NULL, "sweep.wav: the model reads 40 frames: those in the middle of 63");
         program_run("look %s %s -o %s", model, sweep(), folder_path("a.npz"));
         expect(0, NULL, "1 array");
         CHECK_EQ(folder_count(".npz"), 1);
@@ -106,8 +107,10 @@ static void what_does_not_fit_is_refused(void)
     make_kwt(model, false);
     program_run("run %s", model);
     expect(2, NULL, "expected a recording (WAV or FLAC) after the model");
+    program_run("look %s", model);
+    expect(2, NULL, "look: no file: expected a recording (WAV or FLAC) after the model");
     program_run("run %s nothing.wav", model);
-    expect(3, NULL, "nothing.wav");
+    expect(3, NULL, "run: nothing.wav: no such file; the model reads a recording (WAV or FLAC)");
     program_run("run %s %s", model, test_path("data/io/v1.npy"));
     expect(3, NULL, "v1.npy");
     program_run("run %s %s", model, test_path("../fuzz/corpus/wav/empty.wav"));
