@@ -255,10 +255,13 @@ static fv_status take_layers(fv_model *model, spoken *s)
 int cli_look_sound(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
                    const char *path)
 {
-    static const char *const other[] = {"pharaoh", "target", "pixel", "invert"};
+    static const char *const other[] = {"pharaoh", "target",     "pixel", "invert",
+                                        "pieces",  "no-special", "beam"};
+    const bool writes = fv_model_can(model, FV_CAN_DESCRIBE);
+    const int count = (int)(sizeof other / sizeof *other) - (writes ? 1 : 0);
     const char *unfit = look_inside_option(call);
     fv_look_options how;
-    for (int i = 0; !unfit && i < 4; i++)
+    for (int i = 0; !unfit && i < count; i++)
         if (cli_given(call, other[i])) unfit = other[i];
     if (unfit) {
         cli_error("look: --%s does not apply to a recording", unfit);

@@ -169,6 +169,12 @@ static void wrong_options_are_refused(void)
     }
     program_run("look %s %s -o %s -t 1", program_path("cnn"), picture(), program_path("w.npz"));
     expect(2, "", "weights of pictures: --json");
+    static const char *const of_texts[] = {"--dtype bf16", "--pooling mean", "--normalize",
+                                           "--pairs"};
+    for (int i = 0; i < 4; i++) {
+        program_run("run %s %s %s -t 1", program_path("cnn"), picture(), of_texts[i]);
+        expect(2, "", "does not apply to a fovea-cnn model");
+    }
     program_run("look %s %s -t 1", program_path("plain"), picture());
     expect(2, "", "this fovea-cnn model has no attention over a grid");
 }

@@ -101,6 +101,15 @@ static void seeds_choose_the_same_episode(void)
 
 static void what_does_not_fit_is_refused(void)
 {
+    static const char *const other[] = {"layer 0", "pixel 1,1", "invert", "beam 2"};
+    for (int i = 0; i < 4; i++) {
+        program_run("look %s 1 --%s -t 1", program_path("agent"), other[i]);
+        expect(2, "", "does not apply to a fovea-agent model");
+    }
+    program_run("run %s 1 --invert -t 1", program_path("agent"));
+    expect(2, "", "--invert does not apply to a fovea-agent model");
+    program_run("run %s 1 --top-k 2 -t 1", program_path("agent"));
+    expect(2, "", "--top-k does not apply to a fovea-agent model");
     program_run("run %s three -t 1", program_path("agent"));
     expect(2, "", "run: 'three' is not an episode: expected a number, 0 or more");
     program_run("run %s -1 -t 1", program_path("agent"));

@@ -109,6 +109,12 @@ static void what_does_not_fit_is_refused(void)
     expect(2, NULL, "expected a recording (WAV or FLAC) after the model");
     program_run("look %s", model);
     expect(2, NULL, "look: no file: expected a recording (WAV or FLAC) after the model");
+    program_run("look %s %s --beam 2", model, sweep());
+    expect(2, NULL, "--beam does not apply to a recording");
+    program_run("look %s %s --pieces", model, sweep());
+    expect(2, NULL, "--pieces does not apply to a recording");
+    program_run("run %s %s --invert", model, sweep());
+    expect(2, NULL, "--invert does not apply to a kwt model");
     program_run("run %s nothing.wav", model);
     expect(3, NULL, "run: nothing.wav: no such file; the model reads a recording (WAV or FLAC)");
     program_run("run %s %s", model, test_path("data/io/v1.npy"));

@@ -92,6 +92,8 @@ static void what_does_not_fit_is_refused(void)
     expect(2, "", "does not know the word 'kingg'; did you mean 'king'?");
     program_run("run %s kingg -t 1", program_path("words"));
     expect(2, "", "does not know the word 'kingg'");
+    program_run("run %s king --invert -t 1", program_path("words"));
+    expect(2, "", "--invert does not apply to a fovea-word2vec model");
 }
 
 TEST_MAIN(argc, argv)
