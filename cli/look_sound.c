@@ -65,12 +65,14 @@ typedef struct layout {
     int64_t columns, bands, rows;
 } layout;
 
-/* On a terminal a column is wide, so several frames share one. */
+/* On a terminal a column is wide, so several frames share one; in a picture, those of a recording
+ * of more than ten seconds, which would be too wide to be seen as a whole. */
 static layout choose_layout(const spoken *s, const char *path)
 {
-    enum { BANDS = 20, TEXT_BANDS = 8, TEXT_COLUMNS = 32 };
+    enum { BANDS = 20, TEXT_BANDS = 8, TEXT_COLUMNS = 32, MOST_COLUMNS = 1000 };
     layout l = {.columns = s->r->frames, .bands = path ? BANDS : TEXT_BANDS};
     if (!path && l.columns > TEXT_COLUMNS) l.columns = TEXT_COLUMNS;
+    if (l.columns > MOST_COLUMNS) l.columns = MOST_COLUMNS;
     if (l.bands > s->r->mels) l.bands = s->r->mels;
     l.rows = s->rows + 1 + l.bands;
     return l;
