@@ -274,7 +274,9 @@ static const format formats[] = {
     {"text", read_lines, false, false, {"../fuzz/corpus/text"}, ".txt"},
     {"idx", read_idx, false, false, {"../fuzz/corpus/idx"}, ""},
     {"png", read_picture, false, false, {"../fuzz/corpus/png"}, ".png"},
+#ifdef FV_HAVE_JPEG
     {"jpeg", read_picture, false, false, {"../fuzz/corpus/jpeg"}, ".jpg"},
+#endif
     {"gz", read_lines, false, false, {"../fuzz/corpus/text"}, ".gz"},
     {"xz", read_lines, false, false, {"../fuzz/corpus/text"}, ".xz"},
     {"wav", read_sound, false, false, {"../fuzz/corpus/wav"}, ".wav"},
