@@ -247,12 +247,34 @@ static fv_status read_texts(const cli_call *call, fv_model *t, fv_parallel **pai
     return status;
 }
 
-static int run(const cli_call *call)
+/* True if the options fit what is evaluated: texts, or a run, which has the settings of its recipe;
+ * else the error is printed. */
+static bool options_apply(const cli_call *call)
 {
+    static const char *const of_texts[] = {"beam", "length-penalty", "tokens", "replace-unk",
+                                           "lc",   "by-length",      "metric", "output"};
+    const bool is_run = call->word_count == 1;
+    for (size_t i = 0; is_run && i < sizeof of_texts / sizeof *of_texts; i++)
+        if (cli_given(call, of_texts[i])) {
+            cli_error("eval: --%s needs MODEL... SOURCES REFERENCES; a run alone is evaluated as "
+                      "its recipe says",
+                      of_texts[i]);
+            return false;
+        }
+    if (!is_run && cli_given(call, "part")) {
+        cli_error("eval: --part is for the folder of one run alone");
+        return false;
+    }
     if (cli_given(call, "output") && !cli_given(call, "by-length")) {
         cli_error("eval: --output draws metrics by length: it needs --by-length");
-        return CLI_USAGE;
+        return false;
     }
+    return true;
+}
+
+static int run(const cli_call *call)
+{
+    if (!options_apply(call)) return CLI_USAGE;
     if (call->word_count == 1) return cli_eval_run(call);
     if (call->word_count == 2) {
         cli_error("eval: expected MODEL... SOURCES REFERENCES, or the folder of one run alone");

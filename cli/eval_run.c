@@ -1,5 +1,6 @@
 /* fovea eval RUN: the metrics of a training run's task, for its best weights. */
 #include <string.h>
+#include <unistd.h>
 
 #include "eval.h"
 #include "folder.h"
@@ -54,6 +55,15 @@ static fv_status evaluate(fv_ctx *ctx, const cli_call *call, fv_recipe *recipe)
 int cli_eval_run(const cli_call *call)
 {
     int code = cli_check_model("eval", call->words[0]);
+    char recipe_path[CLI_PATH_BYTES];
+    if (!code && cli_path(recipe_path, "%s/recipe.toml", call->words[0]) &&
+        access(recipe_path, F_OK) != 0) {
+        cli_error(
+            "eval: %s has no recipe.toml, so it is not the folder of a training run; of other "
+            "models: MODEL... SOURCES REFERENCES",
+            call->words[0]);
+        code = CLI_BAD_FILE;
+    }
     fv_ctx *ctx = code ? NULL : cli_context(call, 0, &code);
     if (!ctx) return code;
     fv_recipe *recipe = NULL;

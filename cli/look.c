@@ -23,6 +23,15 @@ const char *look_inside_option(const cli_call *call)
     return NULL;
 }
 
+bool look_options_apply(const cli_call *call, const fv_model *model, const char *const *others)
+{
+    const char *unfit = look_inside_option(call);
+    for (; !unfit && *others; others++)
+        if (cli_given(call, *others)) unfit = *others;
+    if (unfit) cli_error("look: --%s does not apply to a %s model", unfit, fv_model_type(model));
+    return !unfit;
+}
+
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 typedef struct texts {
@@ -120,9 +129,9 @@ static int take_texts(void *user, int64_t count, const fv_string *list)
 
 static int show_all(const cli_call *call, fv_ctx *ctx, fv_model *model)
 {
-    if (fv_model_spec(model)->ability == FV_CAN_RELATE) return cli_look_plane(call, ctx, model);
     texts t = {.call = call, .ctx = ctx, .model = model};
     if (!cli_check_ask(call, model) || !cli_example_applies(call, "look", model)) return CLI_USAGE;
+    if (fv_model_spec(model)->ability == FV_CAN_RELATE) return cli_look_plane(call, ctx, model);
     if (fv_model_spec(model)->ability == FV_CAN_DRAW)
         return cli_look_drawing(call, ctx, model, cli_text(call, "output"));
     if (cli_given(call, "class")) {
@@ -141,6 +150,8 @@ static int show_all(const cli_call *call, fv_ctx *ctx, fv_model *model)
     if (!code && t.held) code = show_held(&t, t.number > 0);
     free(t.held);
     if (code || t.number > 0) return code;
+    const cli_file_kind reads = cli_model_reads(model);
+    if (reads == CLI_FILE_PICTURE || reads == CLI_FILE_SOUND) return cli_no_file(call, model);
     cli_error("look: no text: expected one after the model, or lines in --file or standard input");
     return CLI_USAGE;
 }

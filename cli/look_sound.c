@@ -65,12 +65,14 @@ typedef struct layout {
     int64_t columns, bands, rows;
 } layout;
 
-/* On a terminal a column is wide, so several frames share one. */
+/* On a terminal a column is wide, so several frames share one; in a picture, those of a recording
+ * of more than ten seconds, which would be too wide to be seen as a whole. */
 static layout choose_layout(const spoken *s, const char *path)
 {
-    enum { BANDS = 20, TEXT_BANDS = 8, TEXT_COLUMNS = 32 };
+    enum { BANDS = 20, TEXT_BANDS = 8, TEXT_COLUMNS = 32, MOST_COLUMNS = 1000 };
     layout l = {.columns = s->r->frames, .bands = path ? BANDS : TEXT_BANDS};
     if (!path && l.columns > TEXT_COLUMNS) l.columns = TEXT_COLUMNS;
+    if (l.columns > MOST_COLUMNS) l.columns = MOST_COLUMNS;
     if (l.bands > s->r->mels) l.bands = s->r->mels;
     l.rows = s->rows + 1 + l.bands;
     return l;
@@ -185,10 +187,10 @@ static void print_json(const spoken *s, const char *file)
 static fv_status show(const cli_call *call, fv_ctx *ctx, const spoken *s, const char *file,
                       const fv_look_options *how, const char *path)
 {
-    if (cli_ends_with(path, ".npz")) return save_array(ctx, s, path);
-    if (!cli_flag(call, "json")) return draw(call, ctx, s, how, path);
-    print_json(s, file);
-    return FV_OK;
+    const bool json = cli_flag(call, "json");
+    if (json) print_json(s, file);
+    if (json && !path) return FV_OK;
+    return cli_ends_with(path, ".npz") ? save_array(ctx, s, path) : draw(call, ctx, s, how, path);
 }
 
 /* ---- characters ----------------------------------------------------------------------------- */
@@ -255,10 +257,13 @@ static fv_status take_layers(fv_model *model, spoken *s)
 int cli_look_sound(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
                    const char *path)
 {
-    static const char *const other[] = {"pharaoh", "target", "pixel", "invert"};
+    static const char *const other[] = {"pharaoh", "target",     "pixel", "invert",
+                                        "pieces",  "no-special", "beam"};
+    const bool writes = fv_model_can(model, FV_CAN_DESCRIBE);
+    const int count = (int)(sizeof other / sizeof *other) - (writes ? 1 : 0);
     const char *unfit = look_inside_option(call);
     fv_look_options how;
-    for (int i = 0; !unfit && i < 4; i++)
+    for (int i = 0; !unfit && i < count; i++)
         if (cli_given(call, other[i])) unfit = other[i];
     if (unfit) {
         cli_error("look: --%s does not apply to a recording", unfit);

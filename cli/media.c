@@ -1,7 +1,9 @@
 #include "media.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "input.h"
 #include "output.h"
@@ -79,11 +81,16 @@ bool cli_check_ask(const cli_call *call, const fv_model *model)
     return false;
 }
 
-/* A file of another kind gets a message that says what it is; one that cannot be read is left to
- * the library. */
+/* A file of another kind gets a message that says what it is, a text one that says what a model
+ * reads; a file that cannot be read is left to the library. */
 static int check_kind(const cli_call *call, const fv_model *model, const char *file)
 {
     const cli_file_kind is = cli_file_kind_of(file), wanted = cli_model_reads(model);
+    if (is == CLI_FILE_OTHER && access(file, F_OK) != 0 && errno == ENOENT) {
+        cli_error("%s: %s: no such file; the model reads %s", call->verb->name, file,
+                  cli_file_kind_name(wanted));
+        return CLI_BAD_FILE;
+    }
     if (is == CLI_FILE_OTHER || is == wanted) return CLI_DONE;
     cli_error("%s: %s is %s, but the model reads %s", call->verb->name, file,
               cli_file_kind_name(is), cli_file_kind_name(wanted));
@@ -120,8 +127,12 @@ int cli_run_media(const cli_call *call, fv_ctx *ctx, fv_model *model)
               .use = find_use(call, model, cli_run_ability(call, model))};
     if (!w.use) return CLI_MISSING;
     const int code = cli_for_each_batch(call, ctx, 1, run_files, &w);
-    if (code || w.any) return code;
-    cli_error("run: no file: expected %s after the model, or file names in --file",
+    return code || w.any ? code : cli_no_file(call, model);
+}
+
+int cli_no_file(const cli_call *call, const fv_model *model)
+{
+    cli_error("%s: no file: expected %s after the model, or file names in --file", call->verb->name,
               cli_file_kind_name(cli_model_reads(model)));
     return CLI_USAGE;
 }

@@ -39,6 +39,8 @@ typedef struct cli_media_use {
 int cli_run_media(const cli_call *call, fv_ctx *ctx, fv_model *model);
 int cli_look_media(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
                    const char *path);
+/* The error for a call without a file; returns its exit code. */
+int cli_no_file(const cli_call *call, const fv_model *model);
 /* True unless --ask is missing for a model that answers questions about pictures, or was given for
  * another one; else the error is printed. */
 bool cli_check_ask(const cli_call *call, const fv_model *model);

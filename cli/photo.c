@@ -58,7 +58,7 @@ static fv_status read_photo(const cli_call *call, fv_model *model, const char *p
                               number(model, "width", 1)};
     fv_tensor *bytes = fv_picture_load(ctx, path, shape[0] == 1 ? 1 : 3);
     fv_tensor *whole = fv_picture_floats(ctx, bytes, 0, 0),
-              *small = fv_picture_floats(ctx, bytes, shape[1], shape[2]);
+              *small = fv_picture_resize(ctx, whole, shape[1], shape[2]);
     if (cli_flag(call, "invert")) small = fv_affine(ctx, small, -1, 1);
     fv_status status = read_floats(ctx, whole, &out->pixels);
     if (status == FV_OK) status = read_floats(ctx, small, &out->input);

@@ -214,6 +214,17 @@ static fv_status show(film *f, const fv_look_options *how)
     return status;
 }
 
+static bool film_options(const cli_call *call, const fv_model *model)
+{
+    static const char *const other[] = {"layer", "pixel", "invert", "beam"};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (cli_given(call, other[i])) {
+            cli_error("look: --%s does not apply to a %s model", other[i], fv_model_type(model));
+            return false;
+        }
+    return true;
+}
+
 int cli_look_play(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *text,
                   const char *path)
 {
@@ -224,8 +235,8 @@ int cli_look_play(const cli_call *call, fv_ctx *ctx, fv_model *model, const char
     const fv_model_kind *kind = fv_model_kind_of(model);
     fv_trial_config trial;
     if (fv_model_plays_trials(model, &trial)) return cli_look_trial(call, ctx, model, text, path);
-    if (!cli_look_media_options(call, path) || !look_picture_options(call, &how) ||
-        !cli_read_number(call, "an episode", text, &number))
+    if (!cli_look_media_options(call, path) || !film_options(call, model) ||
+        !look_picture_options(call, &how) || !cli_read_number(call, "an episode", text, &number))
         return CLI_USAGE;
     if (!kind->attention_sites || kind->attention_sites(fv_model_self(model), &site, 1) < 1) {
         cli_error("look: this %s model has no attention over a grid", fv_model_type(model));
@@ -237,7 +248,8 @@ int cli_look_play(const cli_call *call, fv_ctx *ctx, fv_model *model, const char
         cli_error("look: expected a head from 0 to %lld", (long long)site.heads - 1);
         return CLI_USAGE;
     }
-    fv_status status = fv_play_episode(model, FV_GAME_TEST, 1, number, &episode);
+    const uint64_t seed = (uint64_t)cli_int(call, "seed");
+    fv_status status = fv_play_episode(model, FV_GAME_TEST, seed, number, &episode);
     f.episode = episode;
     if (status == FV_OK) status = show(&f, &how);
     fv_episode_free(&episode);

@@ -134,11 +134,10 @@ static bool make_picture(const fv_recommendation *r, picture *p)
 }
 
 static fv_status draw(const cli_call *call, fv_ctx *ctx, const fv_recommendation *r,
-                      const picture *p, int64_t viewer, const char *path)
+                      const picture *p, int64_t viewer, const fv_look_options *how,
+                      const char *path)
 {
-    fv_look_options how;
     char title[64];
-    if (!look_picture_options(call, &how)) return FV_ERR_ARGUMENT;
     cli_format(title, sizeof title, "viewer %lld", (long long)viewer);
     const fv_look_map map = {.rows = r->count,
                              .cols = r->history_count,
@@ -148,7 +147,7 @@ static fv_status draw(const cli_call *call, fv_ctx *ctx, const fv_recommendation
                              .title = look_title(call, title),
                              .row_title = "recommended",
                              .col_title = "rated"};
-    const fv_status status = look_draw_map(ctx, &map, &how, path);
+    const fv_status status = look_draw_map(ctx, &map, how, path);
     if (status == FV_OK && path)
         cli_note("wrote %s (%lld movies over %lld ratings)", path, (long long)r->count,
                  (long long)r->history_count);
@@ -169,7 +168,7 @@ static fv_status save_array(fv_ctx *ctx, const fv_recommendation *r, const pictu
 }
 
 static fv_status show(const cli_call *call, fv_ctx *ctx, const fv_recommendation *r, int64_t viewer,
-                      const char *path)
+                      const fv_look_options *how, const char *path)
 {
     picture p = {0};
     fv_status status = FV_OK;
@@ -178,7 +177,7 @@ static fv_status show(const cli_call *call, fv_ctx *ctx, const fv_recommendation
     else if (cli_ends_with(path, ".npz"))
         status = save_array(ctx, r, &p, path);
     else
-        status = draw(call, ctx, r, &p, viewer, path);
+        status = draw(call, ctx, r, &p, viewer, how, path);
     free(p.values);
     free(p.label);
     free((void *)p.row);
@@ -191,21 +190,21 @@ int cli_look_recommend(const cli_call *call, fv_ctx *ctx, fv_model *model, const
     fv_recommendation *r = NULL;
     int64_t viewer = 0;
     int code = CLI_DONE;
-    const char *inside = look_inside_option(call);
-    if (inside) {
-        cli_error("look: --%s does not apply to a %s model", inside, fv_model_type(model));
+    fv_look_options how;
+    static const char *const texts[] = {"pieces",  "no-special", "target", "beam",
+                                        "pharaoh", "pixel",      "invert", NULL};
+    if (!look_options_apply(call, model, texts) || !look_picture_options(call, &how))
         return CLI_USAGE;
-    }
     if (!cli_read_number(call, "a viewer", text, &viewer)) return CLI_USAGE;
     fv_status status = fv_recommend(model, viewer, PROPOSALS, &r);
     if (status == FV_OK && !r->best[0].weights) {
         cli_error("look: this model has no attention: it was trained with recommender.form = "
                   "\"factors\"");
         code = CLI_USAGE;
-    } else if (status == FV_OK && cli_flag(call, "json")) {
-        print_json(r, viewer);
     } else if (status == FV_OK) {
-        status = show(call, ctx, r, viewer, path);
+        const bool json = cli_flag(call, "json");
+        if (json) print_json(r, viewer);
+        if (path || !json) status = show(call, ctx, r, viewer, &how, path);
     }
     fv_recommendation_free(&r);
     return status == FV_OK ? code : cli_library_error("look", ctx, status);

@@ -89,6 +89,18 @@ static bool can(const cli_call *call, const fv_model *model)
     return false;
 }
 
+/* The given option that is for another kind of input; NULL: none. */
+static const char *unfit_for_input(const cli_call *call, const fv_model *model)
+{
+    static const char *const of_texts[] = {"dtype", "pooling", "normalize", "pairs"};
+    const cli_file_kind reads = cli_model_reads(model);
+    const bool draws = fv_model_spec(model)->ability == FV_CAN_DRAW;
+    if (cli_given(call, "invert") && (reads != CLI_FILE_PICTURE || draws)) return "invert";
+    for (size_t i = 0; reads != CLI_FILE_OTHER && i < sizeof of_texts / sizeof *of_texts; i++)
+        if (cli_given(call, of_texts[i])) return of_texts[i];
+    return NULL;
+}
+
 /* True if every given option applies to the model; else the error is printed. */
 static bool options_apply(const cli_call *call, const fv_model *model)
 {
@@ -128,17 +140,18 @@ static bool options_apply(const cli_call *call, const fv_model *model)
                 {"repeat-penalty", SEARCHER},
                 {"no-repeat-ngram", SEARCHER},
                 {"min-tokens", SEARCHER},
+                {"top-k", SEARCHER | ENCODER},
+                {"json", (unsigned)~DRAWER},
                 {"output", DRAWER},
                 {"count", DRAWER},
                 {"class", DRAWER},
                 {"interpolate", DRAWER}};
-    for (size_t i = 0; i < sizeof only / sizeof *only; i++) {
-        if (!cli_given(call, only[i].option) || only[i].abilities & bit(runner_of(call, model)))
-            continue;
-        cli_error("run: --%s does not apply to a %s model", only[i].option, fv_model_type(model));
-        return false;
-    }
-    return true;
+    const char *unfit = unfit_for_input(call, model);
+    for (size_t i = 0; !unfit && i < sizeof only / sizeof *only; i++)
+        if (cli_given(call, only[i].option) && !(only[i].abilities & bit(runner_of(call, model))))
+            unfit = only[i].option;
+    if (unfit) cli_error("run: --%s does not apply to a %s model", unfit, fv_model_type(model));
+    return !unfit;
 }
 
 /* Sets what layers compute in; false: the error is printed. */

@@ -58,19 +58,19 @@ static fv_status make_spectrogram(fv_ctx *ctx, const fv_features_config *cfg, co
 }
 
 /* A model with a bounded number of frames reads those in the middle. */
-static void cut_frames(fv_model *model, cli_recording *r)
+static void cut_frames(fv_model *model, const char *path, cli_recording *r)
 {
     const fv_model_kind *kind = fv_model_kind_of(model);
     const int64_t max = kind->max_length ? kind->max_length(fv_model_self(model)) : 0;
     if (max < 1 || r->frames <= max) return;
-    cli_note("the model reads %lld frames: those in the middle of %lld", (long long)max,
+    cli_note("%s: the model reads %lld frames: those in the middle of %lld", path, (long long)max,
              (long long)r->frames);
     memmove(r->spectrogram, r->spectrogram + (r->frames - max) / 2 * r->mels,
             (size_t)(max * r->mels) * sizeof *r->spectrogram);
     r->frames = max;
 }
 
-static fv_status read_sound(fv_model *model, fv_sound *sound, cli_recording *r)
+static fv_status read_sound(fv_model *model, fv_sound *sound, const char *path, cli_recording *r)
 {
     fv_ctx *ctx = fv_model_ctx(model);
     fv_features_config cfg;
@@ -89,7 +89,7 @@ static fv_status read_sound(fv_model *model, fv_sound *sound, cli_recording *r)
     }
     const fv_status status = make_spectrogram(ctx, &cfg, samples, length, r);
     if (r->samples) return status;
-    if (status == FV_OK) cut_frames(model, r);
+    if (status == FV_OK) cut_frames(model, path, r);
     r->length = r->frames;
     return status;
 }
@@ -107,7 +107,7 @@ fv_status cli_recording_open(fv_model *model, const char *path, cli_recording *o
         status = fv_ctx_fail(ctx, FV_ERR_FORMAT, "%.200s: a recording without samples", path);
     if (status == FV_OK)
         status = fv_sound_resample(ctx, &sound, front ? number(model, "rate") : usual.rate);
-    if (status == FV_OK) status = read_sound(model, sound, out);
+    if (status == FV_OK) status = read_sound(model, sound, path, out);
     fv_sound_free(&sound);
     out->row = front ? out->samples : out->spectrogram;
     fv_batch_init(&out->batch, 1);

@@ -200,7 +200,8 @@ static int choose_site(const cli_call *call, fv_model *model, fv_site *out)
     return CLI_DONE;
 }
 
-static fv_status play(fv_ctx *ctx, fv_model *model, int64_t number, map *m, fv_trial **trial)
+static fv_status play(fv_ctx *ctx, fv_model *model, uint64_t seed, int64_t number, map *m,
+                      fv_trial **trial)
 {
     fv_trial_config cfg;
     if (!fv_model_plays_trials(model, &cfg)) return FV_ERR_UNSUPPORTED;
@@ -212,7 +213,7 @@ static fv_status play(fv_ctx *ctx, fv_model *model, int64_t number, map *m, fv_t
         return fv_ctx_fail(ctx, FV_ERR_MEMORY, "out of memory");
     const fv_capture capture = {
         .sites = m->site, .options = {.weights = true}, .on_weights = take, .user = m};
-    return fv_trial_play(model, FV_GAME_TEST, 1, number, &capture, trial);
+    return fv_trial_play(model, FV_GAME_TEST, seed, number, &capture, trial);
 }
 
 int cli_look_trial(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *text,
@@ -232,7 +233,8 @@ int cli_look_trial(const cli_call *call, fv_ctx *ctx, fv_model *model, const cha
     const int code = choose_site(call, model, &site);
     if (code != CLI_DONE) return code;
     map m = {.site = site.name};
-    fv_status status = play(ctx, model, number, &m, &trial);
+    const uint64_t seed = (uint64_t)cli_int(call, "seed");
+    fv_status status = play(ctx, model, seed, number, &m, &trial);
     m.trial = trial;
     if (status == FV_OK) status = show(call, ctx, &m, &how, path);
     free(m.weights);

@@ -194,7 +194,7 @@ static void wrong_wav_files_are_refused(void)
 {
     begin(600);
     static const int16_t x[6] = {0};
-    static const float bad[2] = {0, INFINITY};
+    static const float bad[2] = {0, INFINITY}, loud[2] = {0x1p40f, -0x1.1p40f};
     const wav_spec good = {1, 16, 1, 8000, 0, x, sizeof x, false};
     wav_spec w = good;
     const size_t all = make_wav(&good);
@@ -248,6 +248,8 @@ static void wrong_wav_files_are_refused(void)
     refused(make_wav(&w), FV_ERR_LIMIT, "1000000 Hz");
     w = (wav_spec){3, 32, 1, 8000, 0, bad, sizeof bad, false};
     refused(make_wav(&w), FV_ERR_FORMAT, "sample 1 of channel 0 is not a finite float");
+    w.data = loud;
+    refused(make_wav(&w), FV_ERR_FORMAT, "sample 1 of channel 0 is -1.16823e+12: expected at most");
     end();
 }
 

@@ -114,6 +114,10 @@ static void other_options_are_refused(void)
     expect(2, "", "expected at most 4096 pictures in all");
     program_run("run %s --beam 2 -t 1", program_path("gan"));
     expect(2, "", "--beam does not apply to a fovea-sagan model");
+    program_run("run %s --json -t 1", program_path("gan"));
+    expect(2, "", "--json does not apply to a fovea-sagan model");
+    program_run("run %s --invert -t 1", program_path("gan"));
+    expect(2, "", "--invert does not apply to a fovea-sagan model");
     program_run("run %s --task classify -t 1", program_path("gan"));
     expect(2, "", "a fovea-sagan model does not classify");
 }

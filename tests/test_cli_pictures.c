@@ -57,8 +57,8 @@ static void classes_have_probabilities(void)
     program_run("run %s %s --top-k 6 -t 1", program_path("vit"), picture());
     CHECK_EQ(count_lines(program.out), 6);
     program_run("run %s %s %s --top-k 1 -t 1", program_path("cnn"), picture(),
-                test_path("data/image/grey.jpg"));
-    expect(0, "/grey.jpg\n", NULL);
+                test_path("data/image/grey.png"));
+    expect(0, "/grey.png\n", NULL);
     CHECK_EQ(count_lines(program.out), 2);
     program_run("run %s %s --json -t 1", program_path("cnn"), picture());
     expect(0, "\"classes\": [{\"label\": \"", "");
@@ -169,6 +169,12 @@ static void wrong_options_are_refused(void)
     }
     program_run("look %s %s -o %s -t 1", program_path("cnn"), picture(), program_path("w.npz"));
     expect(2, "", "weights of pictures: --json");
+    static const char *const of_texts[] = {"--dtype bf16", "--pooling mean", "--normalize",
+                                           "--pairs"};
+    for (int i = 0; i < 4; i++) {
+        program_run("run %s %s %s -t 1", program_path("cnn"), picture(), of_texts[i]);
+        expect(2, "", "does not apply to a fovea-cnn model");
+    }
     program_run("look %s %s -t 1", program_path("plain"), picture());
     expect(2, "", "this fovea-cnn model has no attention over a grid");
 }
@@ -185,6 +191,12 @@ static void runs_are_evaluated_on_their_test_part(void)
     expect(0, "\"part\": \"valid\"", "");
     program_run("eval %s %s", program_path("cnn"), picture());
     expect(2, "", "expected MODEL... SOURCES REFERENCES, or the folder of one run alone");
+    program_run("eval %s --beam 3 -t 1", program_path("cnn"));
+    expect(2, "", "--beam needs MODEL... SOURCES REFERENCES");
+    program_run("eval %s --by-length 2 -o %s", program_path("cnn"), program_path("e.svg"));
+    expect(2, "", "--by-length needs MODEL... SOURCES REFERENCES");
+    program_run("eval %s a b --part valid", program_path("cnn"));
+    expect(2, "", "--part is for the folder of one run alone");
     program_run("eval %s", program_path("nothing"));
     expect(3, "", "no such folder");
     char path[1024];
@@ -193,7 +205,7 @@ static void runs_are_evaluated_on_their_test_part(void)
     snprintf(name, sizeof name, "%s/recipe.toml", path);
     unlink(name);
     program_run("eval %s", path);
-    CHECK(program.code != 0 && strstr(program.err, "recipe.toml"));
+    expect(3, "", "has no recipe.toml, so it is not the folder of a training run");
 }
 
 TEST_MAIN(argc, argv)

@@ -83,8 +83,33 @@ static void attention_is_drawn_over_each_frame(void)
     expect(0, "\033[", NULL);
 }
 
+/* The rewards and moves that 'look' shows are those of the episode that 'run' plays. */
+static void seeds_choose_the_same_episode(void)
+{
+    static char seen[2][1 << 18];
+    for (int seed = 1; seed < 3; seed++) {
+        program_run("run %s 2 --json -t 1 --seed %d", program_path("agent"), seed);
+        const char *values = strstr(program.out, "\"values\": [");
+        if (!values) values = "";
+        snprintf(seen[0], sizeof seen[0], "%.*s", (int)strcspn(values, "]"), values);
+        program_run("look %s 2 --json -t 1 --seed %d", program_path("agent"), seed);
+        CHECK(*values && strstr(program.out, seen[0]));
+        if (seed == 2) CHECK(strcmp(program.out, seen[1]) != 0);
+        snprintf(seen[1], sizeof seen[1], "%s", program.out);
+    }
+}
+
 static void what_does_not_fit_is_refused(void)
 {
+    static const char *const other[] = {"layer 0", "pixel 1,1", "invert", "beam 2"};
+    for (int i = 0; i < 4; i++) {
+        program_run("look %s 1 --%s -t 1", program_path("agent"), other[i]);
+        expect(2, "", "does not apply to a fovea-agent model");
+    }
+    program_run("run %s 1 --invert -t 1", program_path("agent"));
+    expect(2, "", "--invert does not apply to a fovea-agent model");
+    program_run("run %s 1 --top-k 2 -t 1", program_path("agent"));
+    expect(2, "", "--top-k does not apply to a fovea-agent model");
     program_run("run %s three -t 1", program_path("agent"));
     expect(2, "", "run: 'three' is not an episode: expected a number, 0 or more");
     program_run("run %s -1 -t 1", program_path("agent"));
@@ -112,6 +137,7 @@ TEST_MAIN(argc, argv)
     RUN(metrics_are_of_unseen_episodes);
     RUN(an_episode_is_printed);
     RUN(attention_is_drawn_over_each_frame);
+    RUN(seeds_choose_the_same_episode);
     RUN(what_does_not_fit_is_refused);
     program_end();
     return TEST_END();

@@ -59,8 +59,8 @@ static void answers_are_printed(void)
     expect(0, "circle\t0.", "");
     CHECK_EQ(count_of(program.out, "\n"), 10);
     program_run("run %s %s %s --ask %s -t 1", program_path("pool"), picture(),
-                test_path("data/image/grey.jpg"), ask);
-    expect(0, "/grey.jpg\n", "");
+                test_path("data/image/grey.png"), ask);
+    expect(0, "/grey.png\n", "");
     CHECK_EQ(count_of(program.out, "\n"), 2);
     program_run("run %s %s --ask %s --json -t 1", program_path("self"), picture(), ask);
     expect(0, "\"question\": \"What_shape_is_the_red_object?\", \"answer\": \"", "");

@@ -41,6 +41,8 @@ static void ratings_behind_proposals_are_drawn(void)
     expect(0, "", "wrote ");
     program_run("look %s 3 -t 1 -o %s", program_path("history"), program_path("h.npz"));
     expect(0, "", "1 array");
+    program_run("look %s 3 -t 1 --json -o %s", program_path("history"), program_path("j.svg"));
+    expect(0, "\"probability\": ", "j.svg");
 }
 
 static void what_does_not_fit_is_refused(void)
@@ -54,6 +56,11 @@ static void what_does_not_fit_is_refused(void)
     expect(2, "", "has no attention: it was trained with recommender.form = \"factors\"");
     program_run("look %s 3 --rollout -t 1", program_path("history"));
     expect(2, "", "--rollout does not apply");
+    program_run("look %s 3 --target x -t 1", program_path("history"));
+    expect(2, "", "--target does not apply");
+    program_run("look %s 3 --range x -t 1", program_path("history"));
+    expect(2, "", "--range x: expected LOW:HIGH");
+    CHECK(!strstr(program.err, "argument"));
     program_run("run %s 3 --beam 3 -t 1", program_path("history"));
     expect(2, "", "--beam does not apply");
 }

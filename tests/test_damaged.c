@@ -275,11 +275,17 @@ static const format formats[] = {
     {"idx", read_idx, false, false, {"../fuzz/corpus/idx"}, ""},
 #ifdef FV_HAVE_PNG
     {"png", read_picture, false, false, {"../fuzz/corpus/png"}, ".png"},
+<<<<<<< HEAD
 #endif
 #ifdef FV_HAVE_JPEG
     {"jpeg", read_picture, false, false, {"../fuzz/corpus/jpeg"}, ".jpg"},
 #endif
 #ifdef FV_HAVE_ZLIB
+=======
+#ifdef FV_HAVE_JPEG
+    {"jpeg", read_picture, false, false, {"../fuzz/corpus/jpeg"}, ".jpg"},
+#endif
+>>>>>>> h3
     {"gz", read_lines, false, false, {"../fuzz/corpus/text"}, ".gz"},
 #endif
 #ifdef FV_HAVE_LibLZMA

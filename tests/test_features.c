@@ -1,6 +1,7 @@
 /* Features: transforms against their definition, every step against plain loops in double, fixed
  * values of librosa and torchaudio, threads. */
 #include "audio/fft.h"
+#include "audio/sound.h"
 #include "base/ctx.h"
 #include "fovea/audio.h"
 #include "fovea/file.h"
@@ -453,6 +454,32 @@ static void standardised_features_have_no_loudness(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* The largest sample that a file may have: a constant and the highest frequency, whose sums are the
+ * largest. */
+static void the_loudest_samples_have_finite_features(void)
+{
+    enum { LENGTH = 5000, MOST = 40 * 128 };
+    static float x[LENGTH], out[MOST];
+    begin(1);
+    for (int preset = 0; preset < 4; preset++) {
+        fv_features_config c;
+        fv_features *f = NULL;
+        fv_features_config_init(&c, sizeof c, (fv_features_preset)preset);
+        CHECK_OK(ctx, fv_features_create(ctx, &c, &f));
+        const int64_t count = fv_features_frames(f, LENGTH) * fv_features_width(f);
+        CHECK(count > 0 && count <= MOST);
+        for (int pass = 0; pass < 2; pass++) {
+            for (int i = 0; i < LENGTH; i++)
+                x[i] = pass && i % 2 ? -FV_SOUND_MAX_SAMPLE : FV_SOUND_MAX_SAMPLE;
+            CHECK_OK(ctx, fv_features_run(ctx, f, x, LENGTH, out));
+            for (int64_t i = 0; i < count; i++)
+                CHECK(isfinite(out[i]));
+        }
+        fv_features_destroy(&f);
+    }
+    fv_ctx_destroy(&ctx);
+}
+
 static void presets_are_those_of_their_libraries(void)
 {
     static const struct {
@@ -558,6 +585,7 @@ TEST_MAIN(argc, argv)
     RUN(rows_are_independent);
     RUN(features_become_tensors);
     RUN(standardised_features_have_no_loudness);
+    RUN(the_loudest_samples_have_finite_features);
     RUN(presets_are_those_of_their_libraries);
     RUN(cancelled_runs_fail);
     RUN(wrong_settings_are_refused);

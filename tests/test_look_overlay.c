@@ -184,6 +184,43 @@ static void large_pictures_shrink_by_means(void)
     free(stripes);
 }
 
+/* A film whose panels share a large picture has the bytes of one whose panels have it each. */
+static void panels_share_a_large_picture(void)
+{
+    enum { WIDE = 700, HIGH = 500, PANELS = 3 };
+    static float photo[3 * WIDE * HIGH];
+    static const float seen[3][4] = {{0.1f, 0.2f, 0.3f, 0.4f}, {1, 0, 0, 0}, {0, 0, NAN, 1}};
+    static const fv_look_format forms[] = {FV_LOOK_FORMAT_SVG, FV_LOOK_FORMAT_PNG,
+                                           FV_LOOK_FORMAT_TERMINAL};
+    fv_look_panel panels[PANELS] = {{.caption = "photo"}};
+    for (int i = 0; i < 3 * WIDE * HIGH; i++)
+        photo[i] = (float)(i * 7919LL % 1009) / 1000;
+    for (int i = 1; i < PANELS; i++)
+        panels[i] = (fv_look_panel){
+            .caption = "word", .rows = 2, .cols = 2, .weights = seen[i], .mark = {9, 9, 90, 90}};
+    const fv_look_overlay o = {.channels = 3,
+                               .height = HIGH,
+                               .width = WIDE,
+                               .pixels = photo,
+                               .panels = panels,
+                               .panel_count = PANELS,
+                               .smooth = true};
+    for (int form = 0; form < 3; form++) {
+        fv_picture *made[2] = {NULL, NULL};
+        for (int own = 0; own < 2; own++) {
+            for (int i = 0; i < PANELS; i++)
+                panels[i].pixels = own ? photo : NULL;
+            made[own] = drawn(&o, forms[form], NULL);
+        }
+        size_t bytes[2] = {0, 0};
+        const char *a = fv_picture_data(made[0], &bytes[0]),
+                   *b = fv_picture_data(made[1], &bytes[1]);
+        CHECK(bytes[0] > 100 && bytes[0] == bytes[1] && memcmp(a, b, bytes[0]) == 0);
+        fv_picture_free(&made[0]);
+        fv_picture_free(&made[1]);
+    }
+}
+
 static void a_spectrogram_is_stretched(void)
 {
     fv_look_overlay o = two_halves();
@@ -343,6 +380,7 @@ TEST_MAIN(argc, argv)
     RUN(lights_have_their_colours);
     RUN(smooth_weights_change_slowly);
     RUN(large_pictures_shrink_by_means);
+    RUN(panels_share_a_large_picture);
     RUN(a_spectrogram_is_stretched);
     RUN(film_strips_break_their_lines);
     RUN(a_mark_frames_the_query);

@@ -48,8 +48,8 @@ extern "C" {
  *
  * Files are not trusted. Every size is checked against the file and fv_limits before memory is
  * taken: a file that ends early, sizes that contradict each other, damaged FLAC frames (CRC, MD5)
- * and samples that are not finite fail with FV_ERR_FORMAT; more than fv_limits.audio_seconds, or 64
- * channels, with FV_ERR_LIMIT.
+ * and samples that are not finite or above 2^40 fail with FV_ERR_FORMAT; more than
+ * fv_limits.audio_seconds, or 64 channels, with FV_ERR_LIMIT.
  *
  * A sound belongs to its context: free it before the context is destroyed.
  */

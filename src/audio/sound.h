@@ -10,6 +10,9 @@
 #include "io/file.h"
 
 enum { FV_SOUND_LIMIT_RATE = 384000 }; /* samples of all channels in a second of the limit */
+/* Full scale is 1, or 2^31 in files that have integers as floats. Sums over a frame of samples up
+ * to this one can still be squared in a float; above it a spectrum would be infinite. */
+#define FV_SOUND_MAX_SAMPLE 0x1p40f
 
 struct fv_sound {
     fv_ctx *ctx;

@@ -183,6 +183,10 @@ static fv_status read_block(const fv_file *file, const wav_format *f, const wav_
             FV_RETURN_IF(!isfinite(to[i]), file->ctx, FV_ERR_FORMAT,
                          "%s: sample %lld of channel %u is not a finite float", file->path,
                          (long long)(first + i), c);
+            FV_RETURN_IF(
+                fabsf(to[i]) > FV_SOUND_MAX_SAMPLE, file->ctx, FV_ERR_FORMAT,
+                "%s: sample %lld of channel %u is %g: expected at most 2^40, full scale is 1",
+                file->path, (long long)(first + i), c, (double)to[i]);
         }
     }
     return fv_sound_append(file, sound, b->by_channel, count);

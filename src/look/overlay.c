@@ -87,9 +87,9 @@ static int64_t composed(int64_t picture, int64_t grid, double drawn, bool smooth
     return n < most ? n : most;
 }
 
-static void draw_picture(fv_canvas *c, const layout *l, int64_t i)
+static void draw_picture(fv_canvas *c, const layout *l, int64_t i, fv_overlay_means *means)
 {
-    const fv_overlay_view view = fv_overlay_view_of(l->overlay, i, l->options);
+    fv_overlay_view view = fv_overlay_view_of(l->overlay, i, l->options);
     const fv_look_panel *p = view.panel;
     const bool lit = p->weights != NULL, smooth = lit && l->overlay->smooth;
     const int64_t rows = composed(l->overlay->height, lit ? p->rows : 1, l->high, smooth),
@@ -100,6 +100,7 @@ static void draw_picture(fv_canvas *c, const layout *l, int64_t i)
         if (c->status == FV_OK) c->status = fv_fail(c->ctx, FV_ERR_MEMORY, "look: out of memory");
         return;
     }
+    fv_overlay_means_use(c->ctx, means, rows, cols, &view);
     fv_overlay_compose(&view, rows, cols, rgb);
     fv_canvas_cells(c, &(fv_cells){.x = panel_x(l, i),
                                    .y = panel_y(l, i),
@@ -130,12 +131,13 @@ static void draw_mark(fv_canvas *c, const layout *l, int64_t i)
 static void draw_panels(fv_canvas *c, const layout *l)
 {
     char label[FV_LABEL_BYTES];
+    fv_overlay_means means = {0};
     fv_canvas_text(
         c, &(fv_text_style){.x = MARGIN, .y = MARGIN + 8, .size = FV_TITLE_SIZE, .bold = true},
         l->title);
     for (int64_t i = 0; i < l->overlay->panel_count; i++) {
         const fv_look_panel *p = &l->overlay->panels[i];
-        draw_picture(c, l, i);
+        draw_picture(c, l, i, &means);
         if (has_mark(p)) draw_mark(c, l, i);
         if (!p->caption) continue;
         fv_display_fit(&c->face, p->caption, CAPTION_TEXT, l->wide, label);
@@ -146,6 +148,7 @@ static void draw_panels(fv_canvas *c, const layout *l)
                                         .anchor = FV_ANCHOR_MIDDLE},
                        label);
     }
+    fv_overlay_means_free(c->ctx, &means);
 }
 
 /* Hovering: the weight of the cell under the pointer. */

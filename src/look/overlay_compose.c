@@ -1,5 +1,6 @@
 /* The colours of a picture under attention. */
 #include <math.h>
+#include <string.h>
 
 #include "look/overlay.h"
 
@@ -79,6 +80,43 @@ static void mean_of(const fv_overlay_view *v, const int64_t y[2], const int64_t 
     }
 }
 
+/* The mean of the pixels under cell (i, j) of rows x cols. */
+static void cell_mean(const fv_overlay_view *v, int64_t i, int64_t rows, int64_t j, int64_t cols,
+                      double out[3])
+{
+    int64_t ys[2], xs[2];
+    covered(i, rows, v->overlay->height, &ys[0], &ys[1]);
+    covered(j, cols, v->overlay->width, &xs[0], &xs[1]);
+    mean_of(v, ys, xs, out);
+}
+
+void fv_overlay_means_use(fv_ctx *ctx, fv_overlay_means *means, int64_t rows, int64_t cols,
+                          fv_overlay_view *view)
+{
+    const fv_look_overlay *o = view->overlay;
+    enum {
+        LARGER = 4
+    }; /* pixels for each cell: the means then take less memory than the picture */
+    if (view->panel->pixels || o->panel_count < 2 || o->height * o->width < LARGER * rows * cols)
+        return;
+    if (!means->values || means->rows != rows || means->cols != cols) {
+        fv_overlay_means_free(ctx, means);
+        *means = (fv_overlay_means){
+            .rows = rows, .cols = cols, .bytes = (size_t)(rows * cols) * 3 * sizeof(double)};
+        means->values = fv_mem_alloc(&ctx->mem, means->bytes);
+        if (!means->values) return;
+        for (int64_t i = 0; i < rows * cols; i++)
+            cell_mean(view, i / cols, rows, i % cols, cols, means->values + 3 * i);
+    }
+    view->means = means->values;
+}
+
+void fv_overlay_means_free(fv_ctx *ctx, fv_overlay_means *means)
+{
+    if (means->values) fv_mem_free(&ctx->mem, means->values, means->bytes);
+    means->values = NULL;
+}
+
 static double channel_of(fv_rgb colour, int c)
 {
     return (double)(colour >> (16 - 8 * c) & 255) / 255;
@@ -123,15 +161,14 @@ static bool is_marked(const fv_overlay_view *v, double x, double y)
 
 void fv_overlay_compose(const fv_overlay_view *view, int64_t rows, int64_t cols, unsigned char *rgb)
 {
-    const fv_look_overlay *o = view->overlay;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++, rgb += 3) {
-            int64_t ys[2], xs[2];
             double pixel[3];
             const double x = ((double)j + 0.5) / (double)cols, y = ((double)i + 0.5) / (double)rows;
-            covered(i, rows, o->height, &ys[0], &ys[1]);
-            covered(j, cols, o->width, &xs[0], &xs[1]);
-            mean_of(view, ys, xs, pixel);
+            if (view->means)
+                memcpy(pixel, view->means + 3 * (i * cols + j), sizeof pixel);
+            else
+                cell_mean(view, i, rows, j, cols, pixel);
             put_pixel(view, pixel, light_at(view, x, y), rgb);
             for (int c = 0; c < 3 && is_marked(view, x, y); c++)
                 rgb[c] = (unsigned char)(FV_OVERLAY_MARK >> (16 - 8 * c));

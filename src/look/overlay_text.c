@@ -12,6 +12,7 @@ typedef struct printer {
     int64_t across, wide, rows; /* panels in a row; a panel's pixels */
     int64_t pitch;              /* columns of a panel: of its pixels or its caption */
     unsigned char *rgb;         /* [across][rows][wide][3] */
+    fv_overlay_means means;
     fv_writer out;
 } printer;
 
@@ -124,6 +125,7 @@ static void print_row(printer *p, int64_t first, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         fv_overlay_view view = fv_overlay_view_of(p->overlay, first + i, p->options);
         view.mark = true;
+        fv_overlay_means_use(p->out.ctx, &p->means, p->rows, p->wide, &view);
         captions = captions || view.panel->caption;
         fv_overlay_compose(&view, p->rows, p->wide, p->rgb + 3 * i * p->rows * p->wide);
     }
@@ -166,6 +168,7 @@ fv_status fv_overlay_print(fv_ctx *ctx, const fv_look_overlay *overlay, bool col
         print_row(&p, first, left < p.across ? left : p.across);
     }
     fv_mem_free(&ctx->mem, p.rgb, bytes);
+    fv_overlay_means_free(ctx, &p.means);
     const fv_status status = fv_picture_from_writer(&p.out, out);
     fv_writer_free(&p.out);
     return status;
