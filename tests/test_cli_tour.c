@@ -286,3 +286,9 @@ TEST_MAIN(argc, argv)
     program_end();
     return TEST_END();
 }
+    program_run("tour pair --picture %s -t 1", program_path("pair.svg"));
+    expect(0, "", "wrote ");
+    size_t bytes = 0;
+    char *picture = file_read(program_path("pair.svg"), &bytes);
+    CHECK(picture && memmem(picture, bytes, "pair: target words", 18)); /* not one of its parts */
+    free(picture);
