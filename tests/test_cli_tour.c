@@ -209,6 +209,21 @@ static void layers_are_what_they_say(void)
     CHECK(row[0] == 128 && row[1] == 128 && row[2] == 13 && row[3] == 128);
 }
 
+/* The state of fixed size fails as the source grows, a larger one later; attention does not. */
+static void one_vector_fails_on_long_sources(void)
+{
+    double row[3] = {0};
+    program_run("tour lengths -t 1");
+    CHECK_EQ(row_of("     8", row, 3), 3);
+    CHECK(row[0] > 0.95 && row[1] > 0.99 && row[2] > 0.99);
+    CHECK_EQ(row_of("   128", row, 3), 3);
+    CHECK(row[0] < 0.65 && row[1] > 0.9 && row[2] > 0.99);
+    CHECK_EQ(row_of("  1000", row, 3), 3);
+    CHECK(row[0] > 0.25 && row[0] < 0.45); /* guessing: 0.25 */
+    CHECK(row[1] > row[0] + 0.05 && row[1] < 0.65);
+    CHECK(row[2] > 0.99);
+}
+
 /* A terminal asks before each further section. */
 static void a_reader_asks_for_each_section(void)
 {
@@ -317,6 +332,7 @@ TEST_MAIN(argc, argv)
     RUN(a_convolution_sees_less_than_attention);
     RUN(gradients_shrink_in_all_but_attention);
     RUN(layers_are_what_they_say);
+    RUN(one_vector_fails_on_long_sources);
     RUN(a_reader_asks_for_each_section);
     RUN(commands_can_be_typed);
     RUN(pages_are_written);
