@@ -224,6 +224,19 @@ static void one_vector_fails_on_long_sources(void)
     CHECK(row[2] > 0.99);
 }
 
+static void a_callers_score_is_among_the_others(void)
+{
+    double row[4] = {0};
+    program_run("tour scores -t 1");
+    CHECK_EQ(row_of("caller   -sum |s - h|       the caller           ", row, 4), 4);
+    /* s = (1, -0.5, 2); the keys differ from it by 1.5, 5.5, 0.5 and 6.5 */
+    const double sum = exp(-1.5) + exp(-5.5) + exp(-0.5) + exp(-6.5);
+    CHECK_NEAR(row[0], exp(-1.5) / sum, 0.006);
+    CHECK_NEAR(row[1], exp(-5.5) / sum, 0.006);
+    CHECK_NEAR(row[2], exp(-0.5) / sum, 0.006);
+    CHECK_NEAR(row[3], exp(-6.5) / sum, 0.006);
+}
+
 /* A terminal asks before each further section. */
 static void a_reader_asks_for_each_section(void)
 {
@@ -336,6 +349,7 @@ TEST_MAIN(argc, argv)
     RUN(a_reader_asks_for_each_section);
     RUN(commands_can_be_typed);
     RUN(pages_are_written);
+    RUN(a_callers_score_is_among_the_others);
     RUN(mistakes_are_named);
     RUN(trained_models_are_used);
     program_end();
