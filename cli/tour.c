@@ -2,6 +2,8 @@
 #include "tour.h"
 
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 #include "folder.h"
 #include "fovea/recipe.h"
@@ -25,7 +27,7 @@ static void list_sections(void)
 /* Whether a word names the section or its source. */
 static bool is_named(const tour_section *s, const char *word)
 {
-    return strcmp(s->name, word) == 0 || strcmp(s->source, word) == 0;
+    return strcasecmp(s->name, word) == 0 || strcasecmp(s->source, word) == 0;
 }
 
 static int unknown(const char *word)
@@ -59,10 +61,25 @@ static bool is_wanted(const cli_call *call, const tour_section *s)
     return wanted;
 }
 
+/* Waits for Enter before the next section where a person reads along. False: no further one. */
+static bool wants_next(const tour_section *next)
+{
+    char answer[64];
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) return true;
+    printf("-- Enter: %s; q: end -- ", next->title);
+    fflush(stdout);
+    const bool read = fgets(answer, sizeof answer, stdin) != NULL;
+    putchar('\n');
+    return read && answer[0] != 'q';
+}
+
 static int walk(const cli_call *call, tour *t)
 {
+    bool first = true;
     for (const tour_section *s = tour_sections; s->name; s++) {
         if (!is_wanted(call, s)) continue;
+        if (!first && !wants_next(s)) return CLI_DONE;
+        first = false;
         const fv_status status = tour_show(t, s);
         if (status != FV_OK) return cli_library_error("tour", t->ctx, status);
         fflush(t->to);
@@ -124,8 +141,9 @@ const cli_verb verb_tour = {
     .about = "walk through attention as five sources explain it",
     .notes = "Shows, section by section, the figures, numbers and examples of the five documents "
              "that this project implements, computed by this program. What takes a second or two "
-             "runs now. Sections about trained models use those of --models, or show the command "
-             "that trains one. A name is that of a section, or of a source: S0 to S4.",
+             "runs now. Sections about trained models use those of --models; without it they show "
+             "what such a model gave. A name is that of a section, or of a source: S0 to S4. On a "
+             "terminal the tour waits for Enter after each section.",
     .words = {.metavar = "[NAME ...]",
               .type = CLI_STRING,
               .max = CLI_MAX_WORDS,

@@ -111,5 +111,6 @@ fv_status tour_bare_encoder(tour *t);
 fv_status tour_bare_decoder(tour *t);
 fv_status tour_bare_pair(tour *t);
 fv_status tour_reach(tour *t);
+fv_status tour_lengths(tour *t);
 
 #endif

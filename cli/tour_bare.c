@@ -136,12 +136,15 @@ fv_status tour_bare_decoder(tour *t)
 fv_status tour_bare_pair(tour *t)
 {
     steps h, s, c = {.queries = target_words, .keys = source_words, .result = "context c"};
+    const char *picture = t->picture; /* of what is new here, the weights between the two */
+    t->picture = NULL;
     tour_line(t, "encoder");
     fv_status status = encode(t, &h);
     if (status == FV_OK) {
         tour_line(t, "decoder");
         status = decode(t, &s);
     }
+    t->picture = picture;
     if (status != FV_OK) return status;
     tour_line(t, "decoder's states s to encoder's states h");
     take_steps(t, &cross, s.y, h.y, &c);

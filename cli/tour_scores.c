@@ -8,13 +8,22 @@
 
 /* ---- the table of scores -------------------------------------------------------------------- */
 
-enum { KEYS = 4, WIDTH = 3, INNER = 4, SCORES = 6 };
+enum { KEYS = 4, WIDTH = 3, INNER = 4, SCORES = 7 };
 
 static fv_tensor *drawn(tour *t, uint64_t seed, int64_t rows, int64_t cols)
 {
     float numbers[16];
     tour_normals(seed, numbers, rows * cols);
     return tour_matrix(t, rows, cols, numbers);
+}
+
+/* A score of the caller's: how little s and h differ. One query, so the two line up. */
+static fv_tensor *nearness(fv_ctx *ctx, void *user, fv_tensor *q, fv_tensor *k)
+{
+    (void)user;
+    fv_tensor *apart = fv_abs(ctx, fv_sub(ctx, k, q));
+    fv_tensor *near = fv_neg(ctx, fv_sum(ctx, apart, 1, (int[]){3}, false));
+    return fv_reshape(ctx, near, 4, (int64_t[]){1, 1, 1, fv_tensor_size(k, 2)});
 }
 
 fv_status tour_scores(tour *t)
@@ -29,6 +38,7 @@ fv_status tour_scores(tour *t)
         {FV_ATTENTION_GENERAL, "s . W h", "Luong et al. 2015"},
         {FV_ATTENTION_DOT, "s . h", "Luong et al. 2015"},
         {FV_ATTENTION_SCALED, "s . h / sqrt(d)", "Vaswani et al. 2017"},
+        {FV_ATTENTION_CUSTOM, "-sum |s - h|", "the caller"},
     };
     static const float s[WIDTH] = {1, -0.5f, 2};
     static const float h[KEYS * WIDTH] = {1, 0, 1, -1, 1, 0, 0.5f, -0.5f, 2, 0, 2, -1};
@@ -41,6 +51,7 @@ fv_status tour_scores(tour *t)
         fv_attention_result out;
         fv_attention_init(&how, sizeof how);
         how.score = rows[i].kind;
+        if (how.score == FV_ATTENTION_CUSTOM) how.score_fn = nearness;
         how.want_weights = true;
         fv_tensor *k = tour_head(t, KEYS, WIDTH, h);
         fv_attention_input in = {.q = tour_head(t, 1, WIDTH, s), .k = k, .v = k};
@@ -74,7 +85,7 @@ fv_status tour_scores(tour *t)
 fv_status tour_windows(tour *t)
 {
     enum { N = 12, D = 2, REACH = 2 };
-    static const char *const titles[] = {"global", "local-m", "local-p, centre 11 - t"};
+    static const char *const titles[] = {"global", "local-m", "local-p: 11 - t"};
     float x[N * D], centre[N], map[3][N * N];
     fv_look_map maps[3];
     tour_normals(81, x, (int64_t)N * D);

@@ -132,11 +132,15 @@ const tour_section tour_sections[] = {
 
     /* ---- S3 ---- */
     {"lengths", "S3", "One vector for a whole sentence",
-     "A translator without attention passes the source through one vector. A copy task shows what "
-     "that holds: of up to thirty letters, 128 numbers keep nine nearly always, mostly twelve, "
-     "and never more than eighteen; with attention all but one of 1,500 sources are copied. The "
-     "lecture asks about 1,000 steps: see docs/tour/S3.md.",
-     "fovea train recipes/copy.toml -o runs/fixed --model.decoder fixed", NULL},
+     "A translator without attention passes the source through one vector. What if it has 1,000 "
+     "steps? Here each step is a name with one of four values, and one name is asked for. The "
+     "fixed vector is the state of a linear recurrent layer made for this task, the sum of name "
+     "times value: it answers from sums in which more and more names overlap. A larger vector "
+     "fails later. Attention keeps every step, and picks the one whose name fits.\n\n"
+     "Trained, on copies of up to thirty letters: 128 numbers keep nine letters nearly always, "
+     "mostly twelve, and never more than eighteen; with attention all but one of 1,500 sources "
+     "are copied.",
+     "fovea train recipes/copy.toml -o runs/fixed --model.decoder fixed", tour_lengths},
     {"bread", "S3", "\"We are eating bread\"",
      "The lecture translates it into Spanish; our sentence pairs are English and French.",
      TRAIN_FRENCH "fovea tour bread --models models", tour_bread},
@@ -144,8 +148,8 @@ const tour_section tour_sections[] = {
      "The alignment of the best known figure of this subject. \"European Economic Area\" is "
      "\"zone économique européenne\": the three words are in opposite orders, and in the paper's "
      "figure the map leaves its diagonal there. A small model that has never seen these words "
-     "together may not show that. It gives the map for that translation, and one of its own. (The "
-     "survey has another French sentence; this one is in the figure of the paper.)",
+     "together may not show that. (The survey has another French sentence; this one is in the "
+     "figure of the paper.)",
      TRAIN_FRENCH "fovea tour area --models models", tour_area},
     {"permute", "S3", "Self-attention works on sets",
      "Permuted inputs give permuted outputs: f(s(x)) = s(f(x)). A mean over the outputs does not "
@@ -185,7 +189,9 @@ const tour_section tour_sections[] = {
      "A decoder continues a text token by token. The lecture shows what GPT-2's largest model "
      "makes of two sentences about unicorns. Any GPT-2 folder runs here, also a small one of our "
      "own with byte-pair tokens, trained on an encyclopedia and speeches for two minutes: its "
-     "sentences have a form, but nothing to do with unicorns.",
+     "sentences have a form, but nothing to do with unicorns. One of its answers: \"The mouth has "
+     "been a and to have been one of the slunspace of the stability of me. And we sound with these "
+     "institution of our country in 198\".",
      "fovea train recipes/gpt2-wiki.toml && fovea run runs/gpt2-wiki -n 40 --temp 0.7 -p \"In a "
      "shocking finding, scientist discovered a herd of unicorns\"",
      NULL},
@@ -197,8 +203,9 @@ const tour_section tour_sections[] = {
      "models",
      tour_apple},
     {"scores", "S4", "The table of scores",
-     "One query and four keys, under the six scores of the survey. (It divides the last by the "
-     "root of the state's width, and elsewhere of the input's length; it is the key's width. "
+     "One query and four keys, under the six scores of the survey and one of a caller's own. (The "
+     "survey divides the scaled one by the root of the state's width, and elsewhere of the input's "
+     "length; it is the key's width. "
      "Bahdanau's s is the state before the step, the others' the current one.)",
      NULL, tour_scores},
     {"windows", "S4", "Global and local attention",

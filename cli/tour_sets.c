@@ -5,6 +5,7 @@
 #include "fovea/attention.h"
 #include "fovea/layers.h"
 #include "fovea/ops.h"
+#include "output.h"
 #include "tour.h"
 
 enum { WIDTH = 16 };
@@ -102,6 +103,43 @@ fv_status tour_mary(tour *t)
 
 /* ---- permutations ------------------------------------------------------------------------- */
 
+/* The rows of f(x) and of f(s(x)), each with their mean below. */
+static fv_status draw_orders(tour *t, int n, const int *s, const float *y, const float *ys)
+{
+    enum { MOST = 8 };
+    float map[2 * (MOST + 1) * WIDTH] = {0};
+    char labels[2 * (MOST + 1)][24];
+    const char *rows[2 * (MOST + 1)];
+    for (int k = 0; k < 2; k++) {
+        const float *from = k ? ys : y;
+        float *mean = map + (ptrdiff_t)(k * (n + 1) + n) * WIDTH;
+        for (int i = 0; i <= n; i++) {
+            char *label = labels[k * (n + 1) + i];
+            const char *of = k ? "f(s(x))" : "f(x)";
+            rows[k * (n + 1) + i] = label;
+            if (i < n)
+                cli_format(label, sizeof labels[0], "%s, x%d", of, (k ? s[i] : i) + 1);
+            else
+                cli_format(label, sizeof labels[0], "%s, mean", of);
+            for (int c = 0; c < WIDTH && i < n; c++) {
+                map[(k * (n + 1) + i) * WIDTH + c] = from[i * WIDTH + c];
+                mean[c] += from[i * WIDTH + c] / (float)n;
+            }
+        }
+    }
+    fv_look_options options;
+    fv_look_options_init(&options, sizeof options);
+    options.colours = FV_COLOUR_MAP_DIVERGING;
+    return tour_page_map(
+        t,
+        &(fv_look_map){.rows = 2L * (n + 1),
+                       .cols = WIDTH,
+                       .values = map,
+                       .row_labels = rows,
+                       .title = "the same outputs in another order, the same mean"},
+        &options);
+}
+
 fv_status tour_permute(tour *t)
 {
     enum { N = 5 };
@@ -131,7 +169,7 @@ fv_status tour_permute(tour *t)
               difference(ys, y, N * WIDTH));
     tour_line(t, "mean over positions, largest change:   %.1e   a mean does not see the order",
               mean);
-    return FV_OK;
+    return draw_orders(t, N, s, y, ys);
 }
 
 /* ---- positions ------------------------------------------------------------------------------ */
@@ -190,9 +228,8 @@ fv_status tour_masks(tour *t)
               "words %d to %d changed: the outputs before them change by %.0f, the others by %.2f",
               KEPT + 1, N, difference(y, later, KEPT * WIDTH),
               difference(y + KEPT * WIDTH, later + KEPT * WIDTH, (N - KEPT) * WIDTH));
-    const fv_look_map maps[] = {
-        {.rows = N, .cols = N, .values = causal, .title = "causal mask"},
-        {.rows = N, .cols = N, .values = padded, .title = "padding: five words"}};
+    const fv_look_map maps[] = {{.rows = N, .cols = N, .values = causal, .title = "causal mask"},
+                                {.rows = N, .cols = N, .values = padded, .title = "padding mask"}};
     return tour_maps(t, "masks: queries down, keys across", "queries", 2, maps);
 }
 
@@ -224,5 +261,26 @@ fv_status tour_mixing(tour *t)
                   difference(y[k][0] + WIDTH, y[k][1] + WIDTH, WIDTH),
                   difference(y[k][0] + 2 * WIDTH, y[k][1] + 2 * WIDTH, WIDTH),
                   difference(y[k][0] + 3 * WIDTH, y[k][1] + 3 * WIDTH, WIDTH));
-    return FV_OK;
+    float share[3 * N];
+    for (int k = 0; k < 3; k++) {
+        double change[N], largest = 0;
+        for (int i = 0; i < N; i++) {
+            const ptrdiff_t at = (ptrdiff_t)i * WIDTH;
+            change[i] = difference(y[k][0] + at, y[k][1] + at, WIDTH);
+            largest = fmax(largest, change[i]);
+        }
+        for (int i = 0; i < N; i++)
+            share[k * N + i] = (float)(change[i] / largest);
+    }
+    fv_look_options options;
+    fv_look_options_init(&options, sizeof options);
+    options.numbers = true;
+    return tour_page_map(t,
+                         &(fv_look_map){.rows = 3,
+                                        .cols = N,
+                                        .values = share,
+                                        .row_labels = names,
+                                        .col_labels = (const char *[]){"y1", "y2", "y3", "y4"},
+                                        .title = "x1 changes: how much each y does (largest: 1)"},
+                         &options);
 }

@@ -194,22 +194,37 @@ fv_status tour_maps(tour *t, const char *title, const char *rows, int count,
 
 fv_status tour_plot(tour *t, const fv_look_plot *plot) { return draw(t, one_plot, plot, NULL); }
 
-/* A command, broken at blanks as a shell reads it. */
+/* The bytes of a command's next part that no line break should divide: a word, quoted or not, and
+ * with an option its value. */
+static size_t part_of(const char *command)
+{
+    size_t n = 0;
+    const bool option = command[0] == '-';
+    for (int words = 0; command[n]; n++) {
+        bool quoted = false;
+        for (; command[n] && (quoted || command[n] != ' '); n++)
+            quoted ^= command[n] == '"';
+        const char next = command[n] ? command[n + 1] : '\0';
+        if (!option || ++words == 2 || next == '-' || next == '&' || !next) break;
+    }
+    return n;
+}
+
+/* A command, broken at blanks as a shell reads it; another one after && begins a line. */
 static void put_command(tour *t, const char *command)
 {
     tour_end_lines(t);
     if (t->html) fputs("<pre class=\"command\">", t->to);
     fputs(t->html ? "$" : "  $", t->to);
     int column = 3;
-    bool quoted = false;
+    bool joined = false; /* the part before this one is && */
     while (*command) {
-        size_t n = 0;
-        for (; command[n] && (quoted || command[n] != ' '); n++)
-            quoted ^= command[n] == '"';
-        if (column > 4 && column + 1 + (int)n > WIDTH - 2) {
-            fputs(" \\\n     ", t->to);
+        const size_t n = part_of(command);
+        if (joined || (column > 4 && column + 1 + columns_of(command, n) > WIDTH - 2)) {
+            fputs(joined ? "\n     " : " \\\n     ", t->to);
             column = 5;
         }
+        joined = n == 2 && strncmp(command, "&&", 2) == 0;
         fputc(' ', t->to);
         if (t->html)
             put_html(t->to, command, n);
@@ -231,7 +246,7 @@ fv_status tour_show(tour *t, const tour_section *s)
         char heading[LINE];
         cli_format(heading, sizeof heading, "%s  %s", s->source, s->title);
         cli_styled(t->to, CLI_BOLD, heading, 0);
-        fputs("\n\n", t->to);
+        fprintf(t->to, "  (%s)\n\n", s->name);
     }
     tour_text(t, s->text);
     fv_ctx_set_step(t->ctx, 0, 0); /* random weights do not depend on the sections before */

@@ -49,8 +49,10 @@ static void every_line_fits(void)
     program_run("tour --list");
     expect(0, "  six-steps       Self-attention in six steps", "");
     program_run("tour S2 -t 1");
-    expect(0, "S2  Eight heads", "");
+    expect(0, "S2  Eight heads  (eight-heads)\n", "");
     CHECK(strstr(program.out, "S3  ") == NULL);
+    program_run("tour s2 -t 1"); /* in any case */
+    expect(0, "S2  Eight heads  (eight-heads)\n", "");
 }
 
 static void numbers_are_those_of_the_sources(void)
@@ -207,6 +209,63 @@ static void layers_are_what_they_say(void)
     CHECK(row[0] == 128 && row[1] == 128 && row[2] == 13 && row[3] == 128);
 }
 
+/* The state of fixed size fails as the source grows, a larger one later; attention does not. */
+static void one_vector_fails_on_long_sources(void)
+{
+    double row[3] = {0};
+    program_run("tour lengths -t 1");
+    CHECK_EQ(row_of("     8", row, 3), 3);
+    CHECK(row[0] > 0.95 && row[1] > 0.99 && row[2] > 0.99);
+    CHECK_EQ(row_of("   128", row, 3), 3);
+    CHECK(row[0] < 0.65 && row[1] > 0.9 && row[2] > 0.99);
+    CHECK_EQ(row_of("  1000", row, 3), 3);
+    CHECK(row[0] > 0.25 && row[0] < 0.45); /* guessing: 0.25 */
+    CHECK(row[1] > row[0] + 0.05 && row[1] < 0.65);
+    CHECK(row[2] > 0.99);
+}
+
+static void a_callers_score_is_among_the_others(void)
+{
+    double row[4] = {0};
+    program_run("tour scores -t 1");
+    CHECK_EQ(row_of("caller   -sum |s - h|       the caller           ", row, 4), 4);
+    /* s = (1, -0.5, 2); the keys differ from it by 1.5, 5.5, 0.5 and 6.5 */
+    const double sum = exp(-1.5) + exp(-5.5) + exp(-0.5) + exp(-6.5);
+    CHECK_NEAR(row[0], exp(-1.5) / sum, 0.006);
+    CHECK_NEAR(row[1], exp(-5.5) / sum, 0.006);
+    CHECK_NEAR(row[2], exp(-0.5) / sum, 0.006);
+    CHECK_NEAR(row[3], exp(-6.5) / sum, 0.006);
+}
+
+/* A terminal asks before each further section. */
+static void a_reader_asks_for_each_section(void)
+{
+    program_run_typing("\nq\n\004", "tour S0 -t 1");
+    CHECK_EQ(program.code, 0);
+    CHECK(strstr(program.out, "(alignment)") != NULL);
+    CHECK(strstr(program.out, "-- Enter: Narrow and wide heads; q: end -- ") != NULL);
+    CHECK(strstr(program.out, "(heads)") != NULL);
+    CHECK(strstr(program.out, "(encoder)") == NULL);
+    program_run_typing("\004", "tour S0 -t 1"); /* the end of the input */
+    CHECK_EQ(program.code, 0);
+    CHECK(strstr(program.out, "(heads)") == NULL);
+    program_run_typing("\004", "tour heads -t 1"); /* nothing follows: nothing is asked */
+    CHECK_EQ(program.code, 0);
+    CHECK(strstr(program.out, "-- ") == NULL);
+}
+
+/* Breaks neither an option from its value nor a quoted text; a second command has its own line. */
+static void commands_can_be_typed(void)
+{
+    program_run("tour it unicorns -t 1");
+    expect(0, "tired\" \\\n      --from it --to animal --top 5\n", "");
+    expect(
+        0,
+        "recipes/gpt2-wiki.toml &&\n      fovea run runs/gpt2-wiki -n 40 --temp 0.7 \\\n      -p "
+        "\"In a shocking",
+        "");
+}
+
 static void pages_are_written(void)
 {
     char folder[1024], text[4096];
@@ -234,6 +293,12 @@ static void pages_are_written(void)
     expect(1, "", "cannot create the folder");
     program_run("tour gradients --picture %s -t 1", program_path("g.svg"));
     expect(0, "", "wrote ");
+    program_run("tour pair --picture %s -t 1", program_path("pair.svg"));
+    expect(0, "", "wrote ");
+    size_t bytes = 0;
+    char *picture = file_read(program_path("pair.svg"), &bytes);
+    CHECK(picture && memmem(picture, bytes, "pair: target words", 18)); /* not one of its parts */
+    free(picture);
 }
 
 static void mistakes_are_named(void)
@@ -251,8 +316,11 @@ static void mistakes_are_named(void)
 static void trained_models_are_used(void)
 {
     char folder[1024];
-    program_run("tour apple -t 1");
-    expect(0, "This needs a trained model.", "");
+    program_run("tour apple area bread -t 1"); /* without one, what such a model gave */
+    expect(0, "  -> 她正吃吃一個綠色的蘋果。\n", "");
+    expect(0, "15 have the word \"European\"", "");
+    expect(0, "of the translation in the source\n", "");
+    expect(0, "  -> Nous manger du pain.\n", "");
     snprintf(folder, sizeof folder, "%s", program_path("models/tatoeba-en-zh"));
     mkdir(program_path("models"), 0700);
     program_text("r.toml",
@@ -280,6 +348,10 @@ TEST_MAIN(argc, argv)
     RUN(a_convolution_sees_less_than_attention);
     RUN(gradients_shrink_in_all_but_attention);
     RUN(layers_are_what_they_say);
+    RUN(one_vector_fails_on_long_sources);
+    RUN(a_callers_score_is_among_the_others);
+    RUN(a_reader_asks_for_each_section);
+    RUN(commands_can_be_typed);
     RUN(pages_are_written);
     RUN(mistakes_are_named);
     RUN(trained_models_are_used);

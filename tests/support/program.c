@@ -145,9 +145,10 @@ static bool start(program_output output, const char *fmt, va_list ap)
         posix_spawn_file_actions_addclose(&actions, 1);
     } else if (output == PROGRAM_FULL) {
         posix_spawn_file_actions_addopen(&actions, 1, "/dev/full", O_WRONLY, 0);
-    } else if (output == PROGRAM_TERMINAL || output == PROGRAM_NARROW) {
+    } else if (output == PROGRAM_TERMINAL || output == PROGRAM_NARROW || output == PROGRAM_TYPED) {
         terminal = open_terminal(&actions, output == PROGRAM_NARROW ? 50 : 0);
         CHECK(terminal >= 0);
+        if (output == PROGRAM_TYPED) posix_spawn_file_actions_adddup2(&actions, 1, 0);
     } else if (pipe2(ends, O_CLOEXEC) == 0) {
         posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
         close(ends[0]);
@@ -233,6 +234,17 @@ void program_run_to(program_output output, const char *fmt, ...)
     va_start(ap, fmt);
     if (start(output, fmt, ap)) program_wait();
     va_end(ap);
+}
+
+void program_run_typing(const char *keys, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const bool started = start(PROGRAM_TYPED, fmt, ap);
+    va_end(ap);
+    if (!started) return;
+    CHECK(write(running.terminal, keys, strlen(keys)) == (ssize_t)strlen(keys));
+    program_wait();
 }
 
 /* Whether the running program has a handler for the signal: until then it would just be killed. */

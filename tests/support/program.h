@@ -31,7 +31,8 @@ typedef enum program_output {
     PROGRAM_FULL,        /* a device that is always full */
     PROGRAM_READER_GONE, /* a pipe whose reading end is closed */
     PROGRAM_TERMINAL,    /* a pseudo-terminal; its text is captured */
-    PROGRAM_NARROW       /* the same, 50 columns wide and for the errors too */
+    PROGRAM_NARROW,      /* the same, 50 columns wide and for the errors too */
+    PROGRAM_TYPED        /* a pseudo-terminal that is stdin, too: program_run_typing */
 } program_output;
 
 /* For tests that only run the program: if FV_PROGRAM is not set, prints so and exits with the code
@@ -40,6 +41,8 @@ void program_needed(void);
 
 void program_run(const char *fmt, ...) FV_PRINTF(1, 2);
 void program_run_to(program_output output, const char *fmt, ...) FV_PRINTF(2, 3);
+/* On a pseudo-terminal on which `keys` are typed. */
+void program_run_typing(const char *keys, const char *fmt, ...) FV_PRINTF(2, 3);
 
 /* Starts the program, sends `signal` once the program has a handler for it and its messages contain
  * `after` (NULL: at once), and waits for its end. */
