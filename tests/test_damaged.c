@@ -180,6 +180,7 @@ static fv_status read_idx(fv_ctx *ctx, const char *path, size_t turn)
     return fv_ctx_take_error(ctx);
 }
 
+#if defined FV_HAVE_PNG || defined FV_HAVE_JPEG
 static fv_status read_picture(fv_ctx *ctx, const char *path, size_t turn)
 {
     ctx->limits.picture_pixels = 1 << 20; /* within the memory limit */
@@ -188,6 +189,7 @@ static fv_status read_picture(fv_ctx *ctx, const char *path, size_t turn)
     fv_scope_end(ctx);
     return fv_ctx_take_error(ctx);
 }
+#endif
 
 /* A state over the two parameters that the seeds have, or the list of states. */
 static fv_status read_state(fv_ctx *ctx, const char *path, size_t turn)
@@ -275,17 +277,11 @@ static const format formats[] = {
     {"idx", read_idx, false, false, {"../fuzz/corpus/idx"}, ""},
 #ifdef FV_HAVE_PNG
     {"png", read_picture, false, false, {"../fuzz/corpus/png"}, ".png"},
-<<<<<<< HEAD
 #endif
 #ifdef FV_HAVE_JPEG
     {"jpeg", read_picture, false, false, {"../fuzz/corpus/jpeg"}, ".jpg"},
 #endif
 #ifdef FV_HAVE_ZLIB
-=======
-#ifdef FV_HAVE_JPEG
-    {"jpeg", read_picture, false, false, {"../fuzz/corpus/jpeg"}, ".jpg"},
-#endif
->>>>>>> h3
     {"gz", read_lines, false, false, {"../fuzz/corpus/text"}, ".gz"},
 #endif
 #ifdef FV_HAVE_LibLZMA
