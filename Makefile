@@ -15,7 +15,8 @@ demo: setup ## train a small attention model and show where it looks
 	@tools/build release fovea
 	@$(RELEASE)/fovea demo
 
-test: setup ## build and run the tests (under 10 minutes on two cores)
+test: ## build and run the tests (under 10 minutes on two cores)
+	@tools/setup --tests
 	@tools/test
 
 test-all: ## sanitizers, scans, lint, install and fuzz corpus (as .ci/run does)
