@@ -15,11 +15,20 @@
 
 const char *look_inside_option(const cli_call *call)
 {
-    static const char *const inside[] = {"at",      "layer", "head", "links", "rollout",
-                                         "entropy", "top",   "from", "to",    "rows",
-                                         "cols",    "full",  "ids"};
+    static const char *const inside[] = {"layer", "head", "links", "rollout", "entropy",
+                                         "top",   "from", "to",    "rows",    "cols",
+                                         "full",  "ids",  "at"};
     for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
         if (cli_given(call, inside[i])) return inside[i];
+    return NULL;
+}
+
+const char *look_text_option(const cli_call *call)
+{
+    static const char *const other[] = {"pharaoh", "target", "pixel",
+                                        "invert",  "pieces", "no-special"};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (cli_given(call, other[i])) return other[i];
     return NULL;
 }
 

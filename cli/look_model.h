@@ -171,6 +171,8 @@ fv_status look_draw_map(fv_ctx *ctx, const fv_look_map *map, const fv_look_optio
 /* The given option that is about the attention inside a Transformer, beyond the alignment that all
  * translators have; or NULL. */
 const char *look_inside_option(const cli_call *call);
+/* The given option that is about the tokens of a text or the pixels of a picture, or NULL. */
+const char *look_text_option(const cli_call *call);
 
 /* The whole verb for an open Transformer and one text (NULL with --ids); the exit code. */
 int cli_look_model(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *text,

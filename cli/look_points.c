@@ -180,11 +180,8 @@ static int look_output(const cli_call *call, fv_ctx *ctx, cli_points *p, const f
 int cli_look_points(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
                     const char *path)
 {
-    static const char *const other[] = {"pharaoh", "target", "pixel",
-                                        "invert",  "pieces", "no-special"};
     const char *unfit = look_inside_option(call);
-    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-        if (cli_given(call, other[i])) unfit = other[i];
+    if (!unfit) unfit = look_text_option(call);
     if (unfit || cli_ends_with(path, ".npz")) {
         cli_error("look: %s%s does not apply to points", unfit ? "--" : "-o FILE",
                   unfit ? unfit : ".npz");

@@ -270,10 +270,14 @@ static void print_heading(printer *p)
         fv_writer_text(&p->out, "\n");
     }
     if (!map->row_title && !map->col_title) return;
-    fv_writer_text(&p->out, " rows: ");
-    fv_writer_plain(&p->out, map->row_title ? map->row_title : "");
-    fv_writer_text(&p->out, "; columns: ");
-    fv_writer_plain(&p->out, map->col_title ? map->col_title : "");
+    if (map->row_title) {
+        fv_writer_text(&p->out, " rows: ");
+        fv_writer_plain(&p->out, map->row_title);
+    }
+    if (map->col_title) {
+        fv_writer_text(&p->out, map->row_title ? "; columns: " : " columns: ");
+        fv_writer_plain(&p->out, map->col_title);
+    }
     fv_writer_text(&p->out, "\n");
 }
 
