@@ -81,9 +81,7 @@ static int make_example(const cli_call *call, fv_ctx *ctx, const fv_model *model
     const fv_status status =
         fv_bits_make(ctx, &cfg, FV_BITS_TEST, (uint64_t)example, &out->example);
     free(given);
-    if (status == FV_OK) return CLI_DONE;
-    const int code = cli_library_error(call->verb->name, ctx, status);
-    return status == FV_ERR_ARGUMENT ? CLI_USAGE : code;
+    return status == FV_OK ? CLI_DONE : cli_text_error(call->verb->name, ctx, status);
 }
 
 /* ---- running -------------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@ static int walk_one(const cli_call *call, const char *verb, fv_ctx *ctx, fv_mode
         return CLI_USAGE;
     }
     const fv_status status = fv_walk_example(model, (uint64_t)cli_int(call, "example"), text, out);
-    return status == FV_OK ? CLI_DONE : cli_library_error(verb, ctx, status);
+    return status == FV_OK ? CLI_DONE : cli_text_error(verb, ctx, status);
 }
 
 static const char *const headings[] = {"up", "right", "down", "left"};
