@@ -68,13 +68,18 @@ static int show(const texts *t, const char *text, const char *path)
         return cli_look_media(t->call, t->ctx, t->model, text, path);
     const viewer view = viewers[fv_model_spec(t->model)->ability];
     if (view && text) return view(t->call, t->ctx, t->model, text, path);
-    if (cli_flag(t->call, "json") || cli_given(t->call, "pixel") || cli_flag(t->call, "invert")) {
-        cli_error("look: --json, --pixel and --invert are for models that read files");
+    if (cli_given(t->call, "pixel") || cli_flag(t->call, "invert")) {
+        cli_error("look: --pixel and --invert are for models that read files");
+        return CLI_USAGE;
+    }
+    const bool translates = fv_model_spec(t->model)->ability == FV_CAN_TRANSLATE;
+    if (cli_flag(t->call, "json") && (translates || fv_model_transformer(t->model))) {
+        cli_error("look: --json is not for this model: -o FILE.npz has its weights%s",
+                  translates ? ", and 'fovea run --json' the alignment" : "");
         return CLI_USAGE;
     }
     const bool inside = look_inside_option(t->call) || cli_ends_with(path, ".npz");
-    if (fv_model_spec(t->model)->ability == FV_CAN_TRANSLATE &&
-        !(fv_model_transformer(t->model) && inside))
+    if (translates && !(fv_model_transformer(t->model) && inside))
         return cli_look_translator(t->call, t->ctx, t->model, text, path);
     if (!fv_model_transformer(t->model) && text)
         return cli_look_reading(t->call, t->ctx, t->model, text, path);
@@ -282,7 +287,7 @@ static const cli_option options[] = {
              "the most attention"},
     {.name = "json",
      .type = CLI_FLAG,
-     .help = "not of texts: print the weights as one JSON object"},
+     .help = "not of Transformers and translators: print the weights as one JSON object"},
     CLI_INVERT,
     CLI_ASK,
     CLI_CLASS,

@@ -273,12 +273,12 @@ static void print_json(const tracks *t, const cli_bits *b)
 static int show(const cli_call *call, fv_ctx *ctx, const tracks *t, const cli_bits *b,
                 const char *path)
 {
-    const bool numbers = cli_flag(call, "json") || cli_ends_with(path, ".npz"),
+    const bool numbers = cli_ends_with(path, ".npz"), nothing = cli_flag(call, "json") && !path,
                memory = !numbers && strcmp(cli_text(call, "at"), "memory") == 0;
     fv_status status = FV_OK;
-    if (cli_flag(call, "json"))
-        print_json(t, b);
-    else if (numbers)
+    if (cli_flag(call, "json")) print_json(t, b);
+    if (nothing) return CLI_DONE;
+    if (numbers)
         status = save_arrays(ctx, t, path);
     else if (!memory)
         status = draw_heads(call, ctx, t, b, path);

@@ -168,10 +168,8 @@ static int look_output(const cli_call *call, fv_ctx *ctx, cli_points *p, const f
         return CLI_FAILED;
     }
     fv_status status = FV_OK;
-    if (cli_flag(call, "json"))
-        print_json(s, file);
-    else
-        status = draw(call, ctx, s, &how, path);
+    if (cli_flag(call, "json")) print_json(s, file);
+    if (path || !cli_flag(call, "json")) status = draw(call, ctx, s, &how, path);
     pointed_free(s);
     free(s);
     return status == FV_OK ? CLI_DONE : cli_library_error("look", ctx, status);

@@ -185,10 +185,9 @@ static void print_json(const spoken *s, const char *file)
 static fv_status show(const cli_call *call, fv_ctx *ctx, const spoken *s, const char *file,
                       const fv_look_options *how, const char *path)
 {
+    if (cli_flag(call, "json")) print_json(s, file);
     if (cli_ends_with(path, ".npz")) return save_array(ctx, s, path);
-    if (!cli_flag(call, "json")) return draw(call, ctx, s, how, path);
-    print_json(s, file);
-    return FV_OK;
+    return path || !cli_flag(call, "json") ? draw(call, ctx, s, how, path) : FV_OK;
 }
 
 /* ---- characters ----------------------------------------------------------------------------- */

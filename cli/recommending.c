@@ -202,10 +202,9 @@ int cli_look_recommend(const cli_call *call, fv_ctx *ctx, fv_model *model, const
         cli_error("look: this model has no attention: it was trained with recommender.form = "
                   "\"factors\"");
         code = CLI_USAGE;
-    } else if (status == FV_OK && cli_flag(call, "json")) {
-        print_json(r, viewer);
     } else if (status == FV_OK) {
-        status = show(call, ctx, r, viewer, path);
+        if (cli_flag(call, "json")) print_json(r, viewer);
+        if (path || !cli_flag(call, "json")) status = show(call, ctx, r, viewer, path);
     }
     fv_recommendation_free(&r);
     return status == FV_OK ? code : cli_library_error("look", ctx, status);

@@ -105,6 +105,8 @@ static void numbers_come_alone(void)
                 program_path("at.npz"));
     expect(0, "", "at.npz (11 arrays)");
     CHECK(written("at.npz", "write.0.strength"));
+    program_run("look %s 1011,0001 -t 1 --json -o %s", program_path("ntm"), program_path("j.svg"));
+    expect(0, "\"memory\": [[", "j.svg (5 steps)");
 }
 
 /* The number of a uniform shift is drawn as the weights of the offsets that it gives. */

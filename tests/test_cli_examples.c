@@ -61,6 +61,8 @@ static void stories_are_answered(void)
     expect(0, "\"questions\"", NULL);
     program_run("look %s --example 2 --json", reader);
     expect(0, "\"hops\"", NULL);
+    program_run("look %s --example 2 --json -o %s", reader, program_path("both.svg"));
+    expect(0, "\"hops\"", "both.svg (");
     program_run("look %s --example 2", reader);
     expect(0, "from 0 ", NULL);
     program_run("look %s --example 2 -o %s", reader, program_path("hops.svg"));
@@ -80,6 +82,8 @@ static void walks_are_shown(void)
     expect(0, "@@", NULL);
     program_run("look %s --example 1 --json", walker);
     expect(0, "\"weights\"", NULL);
+    program_run("look %s --example 1 --json -o %s", walker, program_path("both.npz"));
+    expect(0, "\"weights\"", "both.npz (1 array)");
     program_run("look %s --example 1 -o %s", walker, program_path("walk.png"));
     expect(0, NULL, "wrote ");
     program_run("look %s --example 1 -o %s", plain, program_path("walk.svg"));

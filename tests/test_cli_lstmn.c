@@ -1,4 +1,6 @@
 /* fovea train, eval, run and look of LSTMN models, and what they refuse. */
+#include <stdlib.h>
+
 #include "support/files.h"
 #include "support/program.h"
 
@@ -50,6 +52,45 @@ static void texts_are_continued(void)
     expect(0, "\t", "");
 }
 
+static bool written(const char *name, const char *text)
+{
+    size_t bytes = 0;
+    char *data = file_read(program_path(name), &bytes);
+    const bool found = data && memmem(data, bytes, text, strlen(text));
+    free(data);
+    return found;
+}
+
+/* The trace of a reading: terminal, pictures, arrays, and words and weights as JSON. */
+static void what_was_read_is_shown(void)
+{
+    program_text("text", "the cat sees\n");
+    program_run("look %s -f %s -t 1", model, program_path("text"));
+    expect(0, " rows: word being read; columns: words before it\n", "");
+    program_run("look %s -f %s -t 1 -o %s", model, program_path("text"), program_path("r.svg"));
+    expect(0, "", "r.svg (3 words)");
+    CHECK(written("r.svg", ">cat<"));
+    program_run("look %s -f %s -t 1 -o %s", model, program_path("text"), program_path("r.png"));
+    expect(0, "", "r.png (3 words)");
+    CHECK(written("r.png", "PNG"));
+    program_run("look %s -f %s -t 1 -o %s", model, program_path("text"), program_path("r.npz"));
+    expect(0, "", "r.npz (1 array)");
+    program_run("look %s -f %s -t 1 --layer 0 --json", model, program_path("text"));
+    expect(0,
+           "{\"text\": \"the cat sees\", \"site\": \"layer.0.self\", \"words\": [\"the\", \"cat\", "
+           "\"sees\"], \"weights\": [[0, 0, 0], [",
+           "");
+    CHECK(strstr(program.out, ", 0]]}\n") && !strstr(program.out, "rows:"));
+    /* with -o both */
+    static const char *const files[] = {"j.svg", "j.npz"};
+    for (int i = 0; i < 2; i++) {
+        program_run("look %s -f %s -t 1 --json -o %s", model, program_path("text"),
+                    program_path(files[i]));
+        expect(0, "\"weights\": [[0, 0, 0], [", files[i]);
+        CHECK(written(files[i], i ? "layer.1.self" : "<svg"));
+    }
+}
+
 static void what_is_for_transformers_is_refused(void)
 {
     program_run("run %s --prompt the --dtype bf16 -t 1", model);
@@ -62,6 +103,8 @@ static void what_is_for_transformers_is_refused(void)
     expect(4, "", "this model has no attention");
     program_run("look %s --prompt the --layer 2 -t 1", model);
     expect(2, "", "--layer 2: the model has 2, counted from 0");
+    program_run("look %s --prompt the --head 0 -t 1", model);
+    expect(2, "", "--head is for Transformers");
 }
 
 TEST_MAIN(argc, argv)
@@ -71,6 +114,7 @@ TEST_MAIN(argc, argv)
     folder_prefer_memory();
     RUN(models_are_trained);
     RUN(texts_are_continued);
+    RUN(what_was_read_is_shown);
     RUN(what_is_for_transformers_is_refused);
     program_end();
     return TEST_END();

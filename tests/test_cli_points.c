@@ -117,6 +117,8 @@ static void pictures_are_drawn(void)
     expect(0, "probability of each input at each step", NULL);
     program_run("look %s %s --json", model, points);
     expect(0, "\"probabilities\": [[", NULL);
+    program_run("look %s %s --json -o %s.svg", model, points, points);
+    expect(0, "\"probabilities\": [[", "wrote ");
     program_run("look %s %s", sorter, folder_path("numbers.tsv"));
     expect(0, "sorted", NULL);
     program_run("look %s %s -o %s.npz", model, points, points);
