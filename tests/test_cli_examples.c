@@ -1,4 +1,6 @@
 /* 'fovea run' and 'fovea look' with readers of stories and walkers, and what they refuse. */
+#include <unistd.h>
+
 #include "support/files.h"
 #include "support/program.h"
 
@@ -116,6 +118,20 @@ static void what_does_not_fit_is_refused(void)
     expect(2, NULL, "example");
 }
 
+/* Last: the folders are of no use afterwards. */
+static void a_missing_tokenizer_is_named(void)
+{
+    const char *const both[] = {reader, walker};
+    for (int i = 0; i < 2; i++) {
+        char path[300];
+        snprintf(path, sizeof path, "%s/tokenizer.json", both[i]);
+        CHECK_EQ(unlink(path), 0);
+        program_run("run %s --example 1", both[i]);
+        expect(3, "", "config.json: a ");
+        expect(3, "", "needs a tokenizer: tokenizer.json is missing");
+    }
+}
+
 TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
@@ -124,6 +140,7 @@ TEST_MAIN(argc, argv)
     RUN(stories_are_answered);
     RUN(walks_are_shown);
     RUN(what_does_not_fit_is_refused);
+    RUN(a_missing_tokenizer_is_named);
     program_end();
     return TEST_END();
 }
