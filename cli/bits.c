@@ -72,14 +72,16 @@ static int make_example(const cli_call *call, fv_ctx *ctx, const fv_model *model
     const bool copies = strcmp(cfg.task, "copy") == 0;
     out->width = copies ? outputs : 0;
     float *given = copies ? read_vectors(text, outputs, &count) : NULL;
-    const int fields = sscanf(text, "length %lld example %lld", &length, &example);
-    if (!given && (fields < 1 || example < 0)) return usage(call, &cfg, text);
+    int one = 0, both = 0;
+    sscanf(text, "length %lld %n example %lld %n", &length, &one, &example, &both);
+    const int used = both ? both : one;
+    if (!given && (used == 0 || text[used] || example < 0)) return usage(call, &cfg, text);
     cfg.given = given;
     cfg.length = given ? count : (int64_t)length;
     const fv_status status =
         fv_bits_make(ctx, &cfg, FV_BITS_TEST, (uint64_t)example, &out->example);
     free(given);
-    return status == FV_OK ? CLI_DONE : cli_library_error(call->verb->name, ctx, status);
+    return status == FV_OK ? CLI_DONE : cli_text_error(call->verb->name, ctx, status);
 }
 
 /* ---- running -------------------------------------------------------------------------------- */

@@ -29,6 +29,12 @@ int cli_library_error(const char *verb, fv_ctx *ctx, fv_status status)
     return cli_exit_code(status);
 }
 
+int cli_text_error(const char *verb, fv_ctx *ctx, fv_status status)
+{
+    const int code = cli_library_error(verb, ctx, status);
+    return status == FV_ERR_ARGUMENT ? CLI_USAGE : code;
+}
+
 int cli_plain_context(const char *verb, fv_ctx **out)
 {
     fv_ctx_config config;

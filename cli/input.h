@@ -36,5 +36,7 @@ int cli_plain_context(const char *verb, fv_ctx **out);
 
 /* "verb: message" of the context's last failure; returns its exit code. */
 int cli_library_error(const char *verb, fv_ctx *ctx, fv_status status);
+/* The same where ARGUMENT is about the text that was given. */
+int cli_text_error(const char *verb, fv_ctx *ctx, fv_status status);
 
 #endif

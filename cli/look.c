@@ -15,9 +15,9 @@
 
 const char *look_inside_option(const cli_call *call)
 {
-    static const char *const inside[] = {"at",      "layer", "head", "links", "rollout",
-                                         "entropy", "top",   "from", "to",    "rows",
-                                         "cols",    "full",  "ids"};
+    static const char *const inside[] = {"layer", "head", "links", "rollout", "entropy",
+                                         "top",   "from", "to",    "rows",    "cols",
+                                         "full",  "ids",  "at"};
     for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
         if (cli_given(call, inside[i])) return inside[i];
     return NULL;
@@ -30,6 +30,15 @@ bool look_options_apply(const cli_call *call, const fv_model *model, const char 
         if (cli_given(call, *others)) unfit = *others;
     if (unfit) cli_error("look: --%s does not apply to a %s model", unfit, fv_model_type(model));
     return !unfit;
+}
+
+const char *look_text_option(const cli_call *call)
+{
+    static const char *const other[] = {"pharaoh", "target", "pixel",
+                                        "invert",  "pieces", "no-special"};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (cli_given(call, other[i])) return other[i];
+    return NULL;
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
@@ -68,13 +77,18 @@ static int show(const texts *t, const char *text, const char *path)
         return cli_look_media(t->call, t->ctx, t->model, text, path);
     const viewer view = viewers[fv_model_spec(t->model)->ability];
     if (view && text) return view(t->call, t->ctx, t->model, text, path);
-    if (cli_flag(t->call, "json") || cli_given(t->call, "pixel") || cli_flag(t->call, "invert")) {
-        cli_error("look: --json, --pixel and --invert are for models that read files");
+    if (cli_given(t->call, "pixel") || cli_flag(t->call, "invert")) {
+        cli_error("look: --pixel and --invert are for models that read files");
+        return CLI_USAGE;
+    }
+    const bool translates = fv_model_spec(t->model)->ability == FV_CAN_TRANSLATE;
+    if (cli_flag(t->call, "json") && (translates || fv_model_transformer(t->model))) {
+        cli_error("look: --json is not for this model: -o FILE.npz has its weights%s",
+                  translates ? ", and 'fovea run --json' the alignment" : "");
         return CLI_USAGE;
     }
     const bool inside = look_inside_option(t->call) || cli_ends_with(path, ".npz");
-    if (fv_model_spec(t->model)->ability == FV_CAN_TRANSLATE &&
-        !(fv_model_transformer(t->model) && inside))
+    if (translates && !(fv_model_transformer(t->model) && inside))
         return cli_look_translator(t->call, t->ctx, t->model, text, path);
     if (!fv_model_transformer(t->model) && text)
         return cli_look_reading(t->call, t->ctx, t->model, text, path);
@@ -284,7 +298,7 @@ static const cli_option options[] = {
              "the most attention"},
     {.name = "json",
      .type = CLI_FLAG,
-     .help = "not of texts: print the weights as one JSON object"},
+     .help = "not of Transformers and translators: print the weights as one JSON object"},
     CLI_INVERT,
     CLI_ASK,
     CLI_CLASS,

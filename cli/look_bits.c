@@ -2,7 +2,7 @@
  * fovea look at a Neural Turing Machine: what its heads did at each step of one sequence. One map
  * with time from left to right: inputs and answers, and below them for each head its weights over
  * the slots that were used, its gate, the weights of its shifts and its sharpness, as 1 - 1 / y.
- * --at memory shows the memory after the last step.
+ * --at memory shows the memory before the last step's write.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -118,10 +118,55 @@ static bool add_channels(picture *p, const char *name, const float *x, int64_t s
     return true;
 }
 
-static bool add_track(picture *p, const track *t)
+/* How many slots the head has whose track this is; 0: unknown. */
+static int64_t slots_of(const tracks *all, const track *t)
+{
+    const char *dot = strrchr(t->name, '.');
+    const size_t bytes = dot ? (size_t)(dot - t->name) : 0;
+    for (int i = 0; i < all->count; i++)
+        if (strlen(all->list[i].name) == bytes && strncmp(all->list[i].name, t->name, bytes) == 0)
+            return all->list[i].cols;
+    return 0;
+}
+
+/* The part of the weight that a uniform shift moves by `offset` of `slots` slots: shift 6.7 moves
+ * 0.3 by 6 and 0.7 by 7. */
+static float moved_by(float shift, int64_t offset, int64_t slots)
+{
+    const double lower = floor((double)shift), upper_share = (double)shift - lower;
+    double part = 0;
+    for (int k = 0; k < 2; k++) {
+        const double at =
+            fmod(fmod(lower + k - (double)offset, (double)slots) + (double)slots, (double)slots);
+        if (at == 0) part += k ? upper_share : 1 - upper_share;
+    }
+    return (float)part;
+}
+
+/* The offsets by which a uniform shift ever moved a tenth of the weight. */
+static bool add_uniform_shift(picture *p, const track *t, int64_t slots)
+{
+    for (int64_t offset = -((slots - 1) / 2); offset <= slots / 2; offset++) {
+        char label[80];
+        float most = 0;
+        for (int64_t i = 0; i < t->rows; i++)
+            most = fmaxf(most, moved_by(t->values[i], offset, slots));
+        if (most <= 0.1f) continue;
+        cli_format(label, sizeof label, "%s %+lld", t->name, (long long)offset);
+        if (!add_row(p, label)) return false;
+        for (int64_t i = 0; i < t->rows; i++)
+            last_row(p)[i] = moved_by(t->values[i], offset, slots);
+    }
+    return true;
+}
+
+static bool add_track(picture *p, const tracks *all, const track *t)
 {
     const bool weights = is_weights(t), sharp = strstr(t->name, ".sharpness") != NULL;
+    const int64_t slots = slots_of(all, t);
     if (strstr(t->name, ".strength")) return true;
+    if (strstr(t->name, ".shift") && t->cols == 1 && slots > 0)
+        return add_uniform_shift(p, t, slots);
     for (int64_t k = 0; k < t->cols; k++) {
         char label[80];
         const int64_t offset = k - t->cols / 2;
@@ -149,7 +194,7 @@ static fv_status draw_heads(const cli_call *call, fv_ctx *ctx, const tracks *t, 
     bool made = add_channels(&p, "input", e->inputs, e->steps, e->input_width, false) &&
                 add_channels(&p, "output", b->logits, e->answers, e->output_width, true);
     for (int i = 0; i < t->count && made; i++)
-        if (strcmp(t->list[i].name, "memory") != 0) made = add_track(&p, &t->list[i]);
+        if (strcmp(t->list[i].name, "memory") != 0) made = add_track(&p, t, &t->list[i]);
     fv_look_options how;
     fv_status status = made ? FV_OK : fv_ctx_fail(ctx, FV_ERR_MEMORY, "out of memory");
     if (status == FV_OK && !look_picture_options(call, &how)) status = FV_ERR_ARGUMENT;
@@ -161,6 +206,7 @@ static fv_status draw_heads(const cli_call *call, fv_ctx *ctx, const tracks *t, 
                                  .title = look_title(call, "heads over time"),
                                  .col_title = "step"};
         status = look_draw_map(ctx, &map, &how, path);
+        if (status == FV_OK && path) cli_note("wrote %s (%lld steps)", path, (long long)e->steps);
     }
     free_picture(&p);
     return status;
@@ -178,7 +224,11 @@ static fv_status draw_memory(const cli_call *call, fv_ctx *ctx, const track *mem
                              .title = look_title(call, "memory before the last step"),
                              .row_title = "number",
                              .col_title = "slot"};
-    return look_draw_map(ctx, &map, &how, path);
+    const fv_status status = look_draw_map(ctx, &map, &how, path);
+    if (status == FV_OK && path)
+        cli_note("wrote %s (%lld slots of %lld numbers)", path, (long long)memory->cols,
+                 (long long)memory->rows);
+    return status;
 }
 
 /* ---- numbers -------------------------------------------------------------------------------- */
@@ -223,11 +273,12 @@ static void print_json(const tracks *t, const cli_bits *b)
 static int show(const cli_call *call, fv_ctx *ctx, const tracks *t, const cli_bits *b,
                 const char *path)
 {
-    const bool memory = strcmp(cli_text(call, "at"), "memory") == 0;
+    const bool numbers = cli_ends_with(path, ".npz"), nothing = cli_flag(call, "json") && !path,
+               memory = !numbers && strcmp(cli_text(call, "at"), "memory") == 0;
     fv_status status = FV_OK;
-    if (cli_flag(call, "json"))
-        print_json(t, b);
-    else if (path && cli_ends_with(path, ".npz"))
+    if (cli_flag(call, "json")) print_json(t, b);
+    if (nothing) return CLI_DONE;
+    if (numbers)
         status = save_arrays(ctx, t, path);
     else if (!memory)
         status = draw_heads(call, ctx, t, b, path);
@@ -240,8 +291,18 @@ static int show(const cli_call *call, fv_ctx *ctx, const tracks *t, const cli_bi
 int cli_look_bits(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *text,
                   const char *path)
 {
-    tracks *t = calloc(1, sizeof *t);
+    fv_look_options how;
     cli_bits b;
+    const char *at = cli_text(call, "at"), *inside = look_inside_option(call);
+    const bool sided = strcmp(at, "auto") != 0 && strcmp(at, "memory") != 0;
+    if (!inside || strcmp(inside, "at") == 0) inside = sided ? "at" : look_text_option(call);
+    if (inside) {
+        cli_error("look: --%s%s%s does not apply to a %s model", inside, sided ? " " : "",
+                  sided ? at : "", fv_model_type(model));
+        return CLI_USAGE;
+    }
+    if (!look_picture_options(call, &how)) return CLI_USAGE;
+    tracks *t = calloc(1, sizeof *t);
     if (!t) {
         cli_error("look: out of memory");
         return CLI_FAILED;

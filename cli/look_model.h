@@ -174,6 +174,8 @@ const char *look_inside_option(const cli_call *call);
 /* True unless such an option was given, or one of `others`, which end with NULL; else the error is
  * printed. */
 bool look_options_apply(const cli_call *call, const fv_model *model, const char *const *others);
+/* The given option that is about the tokens of a text or the pixels of a picture, or NULL. */
+const char *look_text_option(const cli_call *call);
 
 /* The whole verb for an open Transformer and one text (NULL with --ids); the exit code. */
 int cli_look_model(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *text,

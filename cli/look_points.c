@@ -168,10 +168,8 @@ static int look_output(const cli_call *call, fv_ctx *ctx, cli_points *p, const f
         return CLI_FAILED;
     }
     fv_status status = FV_OK;
-    if (cli_flag(call, "json"))
-        print_json(s, file);
-    else
-        status = draw(call, ctx, s, &how, path);
+    if (cli_flag(call, "json")) print_json(s, file);
+    if (path || !cli_flag(call, "json")) status = draw(call, ctx, s, &how, path);
     pointed_free(s);
     free(s);
     return status == FV_OK ? CLI_DONE : cli_library_error("look", ctx, status);
@@ -180,11 +178,8 @@ static int look_output(const cli_call *call, fv_ctx *ctx, cli_points *p, const f
 int cli_look_points(const cli_call *call, fv_ctx *ctx, fv_model *model, const char *file,
                     const char *path)
 {
-    static const char *const other[] = {"pharaoh", "target", "pixel",
-                                        "invert",  "pieces", "no-special"};
     const char *unfit = look_inside_option(call);
-    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-        if (cli_given(call, other[i])) unfit = other[i];
+    if (!unfit) unfit = look_text_option(call);
     if (unfit || cli_ends_with(path, ".npz")) {
         cli_error("look: %s%s does not apply to points", unfit ? "--" : "-o FILE",
                   unfit ? unfit : ".npz");

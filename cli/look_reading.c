@@ -51,7 +51,29 @@ static fv_status save_array(fv_ctx *ctx, const reading *r, const char *site, con
     return status;
 }
 
-static fv_status draw(const cli_call *call, fv_ctx *ctx, const reading *r,
+/* {"text": ..., "site": ..., "words": [...], "weights": [[...], ...]} */
+static void print_json(const reading *r, const char *site, const look_axis *axis, const float *map)
+{
+    cli_json j = {.to = stdout};
+    cli_json_open(&j, NULL, '{');
+    cli_json_text(&j, "text", r->words->text);
+    cli_json_text(&j, "site", site);
+    cli_json_open(&j, "words", '[');
+    for (int64_t i = 0; i < axis->count; i++)
+        cli_json_text(&j, NULL, axis->labels[i]);
+    cli_json_close(&j, ']');
+    cli_json_open(&j, "weights", '[');
+    for (int64_t i = 0; i < axis->count; i++) {
+        cli_json_open(&j, NULL, '[');
+        for (int64_t k = 0; k < axis->count; k++)
+            cli_json_exact(&j, NULL, (double)map[i * axis->count + k]);
+        cli_json_close(&j, ']');
+    }
+    cli_json_close(&j, ']');
+    cli_json_close(&j, '}');
+}
+
+static fv_status show(const cli_call *call, fv_ctx *ctx, const reading *r, const char *site,
                       const fv_look_options *how, const char *path)
 {
     look_axis axis = {0};
@@ -63,6 +85,8 @@ static fv_status draw(const cli_call *call, fv_ctx *ctx, const reading *r,
     for (int64_t i = 0; map && i < axis.count; i++)
         look_axis_row(&axis, i, &axis, r->map + axis.tokens[i].first * r->words->count,
                       r->words->count, false, map + i * axis.count);
+    if (map) status = FV_OK;
+    if (map && cli_flag(call, "json")) print_json(r, site, &axis, map);
     const fv_look_map picture = {.rows = axis.count,
                                  .cols = axis.count,
                                  .values = map,
@@ -71,8 +95,12 @@ static fv_status draw(const cli_call *call, fv_ctx *ctx, const reading *r,
                                  .title = look_title(call, r->words->text),
                                  .row_title = "word being read",
                                  .col_title = "words before it"};
-    if (map) status = look_draw_map(ctx, &picture, how, path);
-    if (status == FV_OK && path)
+    const bool array = cli_ends_with(path, ".npz");
+    if (map && array)
+        status = save_array(ctx, r, site, path);
+    else if (map && (path || !cli_flag(call, "json")))
+        status = look_draw_map(ctx, &picture, how, path);
+    if (status == FV_OK && path && !array)
         cli_note("wrote %s (%lld %s)", path, (long long)axis.count, pieces ? "tokens" : "words");
     free(map);
     look_axis_free(&axis);
@@ -122,9 +150,7 @@ int cli_look_reading(const cli_call *call, fv_ctx *ctx, fv_model *model, const c
         code = CLI_USAGE;
     } else if (status == FV_OK) {
         status = read_text(ctx, model, site.name, &r);
-        if (status == FV_OK)
-            status = cli_ends_with(path, ".npz") ? save_array(ctx, &r, site.name, path)
-                                                 : draw(call, ctx, &r, &how, path);
+        if (status == FV_OK) status = show(call, ctx, &r, site.name, &how, path);
     }
     if (status != FV_OK) code = cli_library_error("look", ctx, status);
     free(r.map);

@@ -159,7 +159,8 @@ static int show(const cli_call *call, fv_ctx *ctx, const cli_shots *s, const see
         return CLI_USAGE;
     }
     if (layer >= w->count) {
-        cli_error("look: expected a layer from 0 to %d", w->count - 1);
+        cli_error("look: --layer %lld: the model has %d, counted from 0", (long long)layer,
+                  w->count);
         return CLI_USAGE;
     }
     if (cli_flag(call, "json")) print_json(s, w);
@@ -174,6 +175,12 @@ int cli_look_shots(const cli_call *call, fv_ctx *ctx, fv_model *model, const cha
 {
     fv_look_options how;
     cli_shots s;
+    static const char *const other[] = {"head", "pixel", "invert"};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        if (!cli_given(call, other[i])) continue;
+        cli_error("look: --%s does not apply to a %s model", other[i], fv_model_type(model));
+        return CLI_USAGE;
+    }
     if (!cli_look_media_options(call, path) || !look_picture_options(call, &how)) return CLI_USAGE;
     seen *w = calloc(1, sizeof *w);
     if (!w) {

@@ -29,7 +29,7 @@ static bool read_line(const cli_call *call, const char *file, int64_t line, cons
         const bool sort = p->problem == FV_PROBLEM_SORT;
         const double most = sort ? FV_SORT_VALUES - 1 : 1e6;
         if (!(value >= (sort ? 0 : -most) && value <= most) || (sort && value != floor(value))) {
-            cli_error("%s: %s:%lld: %.20g, expected %s", verb, file, (long long)line, value,
+            cli_error("%s: %s:%lld: %.9g, expected %s", verb, file, (long long)line, value,
                       sort ? "an integer from 0 to 99" : "a number from -1e6 to 1e6");
             return false;
         }
@@ -99,8 +99,8 @@ int cli_points_read(const cli_call *call, fv_ctx *ctx, const fv_model *model, co
     const int64_t least =
         p->problem == FV_PROBLEM_HULL || p->problem == FV_PROBLEM_DELAUNAY ? 3 : 1;
     if (!code && p->n < least) {
-        cli_error("%s: %s: %lld points, expected %lld or more, one per line", call->verb->name,
-                  path, (long long)p->n, (long long)least);
+        cli_error("%s: %s: %lld point%s, expected %lld or more, one per line", call->verb->name,
+                  path, (long long)p->n, p->n == 1 ? "" : "s", (long long)least);
         code = CLI_BAD_FILE;
     }
     if (code) return code;
@@ -132,20 +132,21 @@ fv_status cli_points_answer(const cli_call *call, fv_model *model, const cli_poi
 /* How far a tour is above the shortest, or at most above the 1-tree bound. */
 static void tour_worth(fv_ctx *ctx, cli_points *p, double length, char out[CLI_WORTH_BYTES])
 {
-    enum { EXACT = 14, ROUNDS = 200 };
+    enum { ROUNDS = 200 };
     int64_t count = 0;
     double bound = 0;
     cli_format(out, CLI_WORTH_BYTES, "length %.6g", length);
-    if (p->n <= EXACT) {
-        if (fv_problem_solve(ctx, p->problem, p->n, p->given, EXACT, p->answer, &count, NULL) ==
-            FV_OK)
+    const bool exact = p->n <= FV_TSP_EXACT_MAX;
+    if (exact) {
+        if (fv_problem_solve(ctx, p->problem, p->n, p->given, FV_TSP_EXACT_MAX, p->answer, &count,
+                             NULL) == FV_OK)
             bound = fv_tour_length(count, p->given, p->answer);
     } else if (fv_tour_bound(ctx, p->n, p->given, ROUNDS, &bound) != FV_OK) {
         bound = 0;
     }
     if (bound > 0)
         cli_format(out, CLI_WORTH_BYTES, "length %.6g, %s%.2f %% above the shortest", length,
-                   p->n <= EXACT ? "" : "at most ", fmax(0, 100 * (length / bound - 1)));
+                   exact ? "" : "at most ", fmax(0, 100 * (length / bound - 1)));
 }
 
 void cli_points_worth(fv_ctx *ctx, cli_points *p, const fv_output *o, char out[CLI_WORTH_BYTES])
@@ -156,17 +157,20 @@ void cli_points_worth(fv_ctx *ctx, cli_points *p, const fv_output *o, char out[C
         tour_worth(ctx, p, fv_tour_length(o->count, p->given, o->tokens), out);
         return;
     }
-    cli_format(out, CLI_WORTH_BYTES, "%lld inputs", (long long)o->count);
     if (fv_problem_solve(ctx, p->problem, p->n, p->given, 0, p->answer, &count, NULL) != FV_OK ||
         fv_points_compare(ctx, p->problem, p->n, p->given, p->answer, count, o->tokens, o->count,
-                          &score) != FV_OK)
+                          &score) != FV_OK) {
+        /* Points on a line have neither hull nor triangulation, and a point counts once. */
+        const char *why = fv_ctx_message(ctx), *end = strstr(why, ": ");
+        cli_format(out, CLI_WORTH_BYTES, "nothing to compare with: %s", end ? end + 2 : why);
         return;
+    }
     if (p->problem == FV_PROBLEM_HULL)
         cli_format(out, CLI_WORTH_BYTES, "%s, %.2f %% of the area",
                    score.exact ? "the hull" : "not the hull", 100 * score.covered);
     else if (p->problem == FV_PROBLEM_DELAUNAY)
-        cli_format(out, CLI_WORTH_BYTES, "%lld triangles, %.1f %% of the triangulation",
-                   (long long)(o->count / 3), 100 * score.covered);
+        cli_format(out, CLI_WORTH_BYTES, "%lld triangle%s, %.1f %% of the triangulation",
+                   (long long)(o->count / 3), o->count == 3 ? "" : "s", 100 * score.covered);
     else
         cli_format(out, CLI_WORTH_BYTES, "%s", score.exact ? "sorted" : "not sorted");
 }

@@ -97,7 +97,7 @@ int cli_run_story(const cli_call *call, fv_ctx *ctx, fv_model *model, const char
     if (status == FV_OK && cli_flag(call, "json")) print_json(r);
     if (status == FV_OK && !cli_flag(call, "json")) print_answers(r, !text);
     fv_reading_free(&r);
-    return status == FV_OK ? CLI_DONE : cli_library_error("run", ctx, status);
+    return status == FV_OK ? CLI_DONE : cli_text_error("run", ctx, status);
 }
 
 /* ---- look ----------------------------------------------------------------------------------- */
@@ -218,13 +218,10 @@ int cli_look_story(const cli_call *call, fv_ctx *ctx, fv_model *model, const cha
     fv_look_options how;
     if (!look_picture_options(call, &how)) return CLI_USAGE;
     fv_status status = read_one(call, model, text, &r);
-    if (status == FV_OK) {
-        if (cli_flag(call, "json"))
-            print_json(r);
-        else
-            status = cli_ends_with(path, ".npz") ? save_arrays(ctx, r, path)
-                                                 : draw(call, ctx, r, &how, path);
-    }
+    if (status == FV_OK && cli_flag(call, "json")) print_json(r);
+    if (status == FV_OK && (path || !cli_flag(call, "json")))
+        status = cli_ends_with(path, ".npz") ? save_arrays(ctx, r, path)
+                                             : draw(call, ctx, r, &how, path);
     fv_reading_free(&r);
-    return status == FV_OK ? CLI_DONE : cli_library_error("look", ctx, status);
+    return status == FV_OK ? CLI_DONE : cli_text_error("look", ctx, status);
 }

@@ -386,8 +386,10 @@ const cli_verb verb_run = {
     .notes =
         "MODEL is a folder made by 'fovea train' or a Hugging Face folder (gpt2, llama, marian, "
         "bart, t5, bert, distilbert, roberta). Texts come from --prompt, from the command line, or "
-        "one per line from --file or standard input. A decoder continues a text; translators and "
-        "encoder-decoders answer it; an encoder fills in masks, classifies the text or its words, "
+        "one per line from --file or standard input. A decoder or LSTMN continues a text; "
+        "translators "
+        "and encoder-decoders answer it; an encoder fills in masks, classifies the text or its "
+        "words, "
         "or embeds it. A model for question answering reads a question, a tab and the context that "
         "has the answer. A model of word vectors (word2vec) prints the nearest words of each word; "
         "with --minus, those of the sum of all words minus others.\n\n"

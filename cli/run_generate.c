@@ -1,4 +1,4 @@
-/* fovea run with a Transformer that generates: continues prompts (decoder), or answers sources
+/* fovea run with a model that generates: continues prompts (decoder, LSTMN), or answers sources
  * (encoder-decoder). */
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +63,8 @@ static void read_settings(generate_job *w)
     cli_read_search_options(call, &w->how.search);
     w->how.context_full = cli_flag(call, "no-context-shift") ? FV_CONTEXT_STOP : FV_CONTEXT_SHIFT;
     if (cli_given(call, "tokens")) w->how.max_tokens = cli_int(call, "tokens");
+    /* In a vocabulary of words <unk> stands for a word of the text. */
+    w->how.specials = !fv_generator_transformer(w->gen);
 }
 
 /* ---- results ----------------------------------------------------------------------- */
@@ -113,11 +115,10 @@ static void note_full_context(generate_job *w, const fv_generated_text *g)
 {
     if (!g->context_full || w->context_full) return;
     w->context_full = true;
-    const fv_transformer *model = fv_generator_transformer(w->gen);
     const bool cut = g->ended_by == FV_ENDED_BY_CONTEXT;
     fflush(stdout);
     cli_note("run: the model's context of %lld tokens was full: %s",
-             (long long)fv_transformer_context(model),
+             (long long)fv_generator_context(w->gen),
              cut ? "the output ends there"
                  : "earlier tokens were dropped (--no-context-shift stops instead)");
 }
@@ -150,6 +151,11 @@ int cli_run_generate(const cli_call *call, fv_ctx *ctx, fv_model **model)
     generate_job w = {.call = call, .ctx = ctx};
     fv_status status = fv_generator_take(model, call->words[0], cli_weight_form(call), &w.gen);
     const char *type = cli_text(call, "cache-dtype");
+    if (status == FV_OK && cli_given(call, "cache-dtype") && !fv_generator_cache(w.gen)) {
+        cli_error("run: --cache-dtype is for Transformers: this model has no cache of keys");
+        fv_generator_close(&w.gen);
+        return CLI_USAGE;
+    }
     if (status == FV_OK && strcmp(type, "auto") != 0)
         status = fv_cache_set_dtype(fv_generator_cache(w.gen),
                                     strcmp(type, "bf16") == 0 ? FV_BF16 : FV_F32);

@@ -52,31 +52,37 @@ static void print_trial(const fv_trial *t)
     printf("expected reward %.2f; with all probabilities known %.2f\n", t->reward, t->best);
 }
 
+/* The fields of an object. */
+static void json_trial(cli_json *j, const fv_trial *t)
+{
+    cli_json_text(j, "problem", t->cfg.kind == FV_TRIAL_MDP ? "mdp" : "bandit");
+    cli_json_int(j, "number", t->number);
+    cli_json_real(j, "expected", t->reward);
+    cli_json_real(j, "optimal", t->best);
+    cli_json_open(j, "means", '[');
+    for (int64_t i = 0; i < t->cfg.states * t->cfg.actions; i++)
+        cli_json_real(j, NULL, t->means[i]);
+    cli_json_close(j, ']');
+    cli_json_open(j, "steps", '[');
+    for (int64_t i = 0; i < t->count; i++) {
+        cli_json_open(j, NULL, '{');
+        cli_json_int(j, "state", t->step[i].state);
+        cli_json_int(j, "action", t->step[i].action);
+        cli_json_real(j, "reward", t->step[i].reward);
+        cli_json_open(j, "probabilities", '[');
+        for (int64_t a = 0; a < t->cfg.actions; a++)
+            cli_json_real(j, NULL, (double)t->step[i].probabilities[a]);
+        cli_json_close(j, ']');
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+}
+
 static void print_json(const fv_trial *t)
 {
     cli_json j = {.to = stdout};
     cli_json_open(&j, NULL, '{');
-    cli_json_text(&j, "problem", t->cfg.kind == FV_TRIAL_MDP ? "mdp" : "bandit");
-    cli_json_int(&j, "number", t->number);
-    cli_json_real(&j, "expected", t->reward);
-    cli_json_real(&j, "optimal", t->best);
-    cli_json_open(&j, "means", '[');
-    for (int64_t i = 0; i < t->cfg.states * t->cfg.actions; i++)
-        cli_json_real(&j, NULL, t->means[i]);
-    cli_json_close(&j, ']');
-    cli_json_open(&j, "steps", '[');
-    for (int64_t i = 0; i < t->count; i++) {
-        cli_json_open(&j, NULL, '{');
-        cli_json_int(&j, "state", t->step[i].state);
-        cli_json_int(&j, "action", t->step[i].action);
-        cli_json_real(&j, "reward", t->step[i].reward);
-        cli_json_open(&j, "probabilities", '[');
-        for (int64_t a = 0; a < t->cfg.actions; a++)
-            cli_json_real(&j, NULL, (double)t->step[i].probabilities[a]);
-        cli_json_close(&j, ']');
-        cli_json_close(&j, '}');
-    }
-    cli_json_close(&j, ']');
+    json_trial(&j, t);
     cli_json_close(&j, '}');
 }
 
@@ -99,9 +105,9 @@ typedef struct map {
     const fv_trial *trial;
     const char *site;
     int64_t steps;
-    float *weights; /* [steps][steps] */
-    char (*labels)[LABEL];
-    const char **label;
+    float *weights;        /* [steps][steps] */
+    char (*labels)[LABEL]; /* of the rows and, on a terminal, shorter ones of the columns */
+    const char **rows, **cols;
 } map;
 
 static fv_status take(void *user, fv_ctx *ctx, const fv_site_weights *site)
@@ -112,7 +118,7 @@ static fv_status take(void *user, fv_ctx *ctx, const fv_site_weights *site)
 }
 
 /* What was seen before each step: "3: arm 4, 1" after a second step with arm 4 that paid 1. */
-static void make_labels(map *m)
+static void make_labels(map *m, const char *path)
 {
     const bool mdp = m->trial->cfg.kind == FV_TRIAL_MDP;
     for (int64_t i = 0; i < m->steps; i++) {
@@ -122,7 +128,9 @@ static void make_labels(map *m)
         else
             cli_format(m->labels[i], LABEL, "%lld: %s %lld, %.*f", (long long)i + 1,
                        mdp ? "action" : "arm", (long long)s->action, mdp ? 1 : 0, s->reward);
-        m->label[i] = m->labels[i];
+        cli_format(m->labels[m->steps + i], LABEL, "%lld", (long long)i + 1);
+        m->rows[i] = m->labels[i];
+        m->cols[i] = m->labels[i + (path ? 0 : m->steps)];
     }
 }
 
@@ -150,6 +158,7 @@ static void print_map(const map *m)
         cli_json_close(&j, ']');
     }
     cli_json_close(&j, ']');
+    json_trial(&j, m->trial);
     cli_json_close(&j, '}');
 }
 
@@ -157,14 +166,14 @@ static fv_status draw(const cli_call *call, fv_ctx *ctx, map *m, const fv_look_o
                       const char *path)
 {
     char title[120];
-    make_labels(m);
+    make_labels(m, path);
     cli_format(title, sizeof title, "problem %lld, %s: reward %.2f of %.2f",
                (long long)m->trial->number, m->site, m->trial->reward, m->trial->best);
     const fv_look_map picture = {.rows = m->steps,
                                  .cols = m->steps,
                                  .values = m->weights,
-                                 .row_labels = m->label,
-                                 .col_labels = m->label,
+                                 .row_labels = m->rows,
+                                 .col_labels = m->cols,
                                  .title = look_title(call, title),
                                  .row_title = "step",
                                  .col_title = "step attended to"};
@@ -207,9 +216,10 @@ static fv_status play(fv_ctx *ctx, fv_model *model, uint64_t seed, int64_t numbe
     if (!fv_model_plays_trials(model, &cfg)) return FV_ERR_UNSUPPORTED;
     m->steps = cfg.episodes * cfg.horizon;
     m->weights = calloc((size_t)(m->steps * m->steps), sizeof *m->weights);
-    m->labels = calloc((size_t)m->steps, sizeof *m->labels);
-    m->label = calloc((size_t)m->steps, sizeof *m->label);
-    if (!m->weights || !m->labels || !m->label)
+    m->labels = calloc((size_t)(2 * m->steps), sizeof *m->labels);
+    m->rows = calloc((size_t)(2 * m->steps), sizeof *m->rows);
+    m->cols = m->rows + m->steps;
+    if (!m->weights || !m->labels || !m->rows)
         return fv_ctx_fail(ctx, FV_ERR_MEMORY, "out of memory");
     const fv_capture capture = {
         .sites = m->site, .options = {.weights = true}, .on_weights = take, .user = m};
@@ -239,7 +249,7 @@ int cli_look_trial(const cli_call *call, fv_ctx *ctx, fv_model *model, const cha
     if (status == FV_OK) status = show(call, ctx, &m, &how, path);
     free(m.weights);
     free(m.labels);
-    free(m.label);
+    free((void *)m.rows);
     fv_trial_free(&trial);
     return status == FV_OK ? CLI_DONE : cli_library_error("look", ctx, status);
 }

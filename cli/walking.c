@@ -19,7 +19,7 @@ static int walk_one(const cli_call *call, const char *verb, fv_ctx *ctx, fv_mode
         return CLI_USAGE;
     }
     const fv_status status = fv_walk_example(model, (uint64_t)cli_int(call, "example"), text, out);
-    return status == FV_OK ? CLI_DONE : cli_library_error(verb, ctx, status);
+    return status == FV_OK ? CLI_DONE : cli_text_error(verb, ctx, status);
 }
 
 static const char *const headings[] = {"up", "right", "down", "left"};
@@ -127,12 +127,11 @@ int cli_look_walk(const cli_call *call, fv_ctx *ctx, fv_model *model, const char
     if (code) return code;
     const bool array = cli_ends_with(path, ".npz");
     fv_status status = FV_OK;
-    if (cli_flag(call, "json")) {
-        print_json(w);
-    } else if (array && !w->drawing.weights) {
+    if (cli_flag(call, "json")) print_json(w);
+    if (array && !w->drawing.weights) {
         cli_error("look: no attention weights: this walker has no attention");
         code = CLI_MISSING;
-    } else {
+    } else if (path || !cli_flag(call, "json")) {
         status = array ? save_array(ctx, &w->drawing, path) : draw(call, ctx, w, &how, path);
     }
     if (status != FV_OK) code = cli_library_error("look", ctx, status);

@@ -53,20 +53,35 @@ static void answers_bits(void)
     expect(2, "", "'101': expected \"length 12\"");
     program_run("run %s 1011 --beam 3 -t 1", program_path("ntm"));
     expect(2, "", "--beam does not apply");
+    /* Lengths and examples are whole numbers, and nothing follows them. */
+    static const char *const wrong[] = {"length 3 example x", "length 3x", "length 3 example 2 x",
+                                        "length 3 example -1", "length"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        program_text("wrong", wrong[i]);
+        program_run("run %s -f %s -t 1", program_path("ntm"), program_path("wrong"));
+        expect(2, "", "expected \"length 12\"");
+    }
+    program_text("lines", "length 3 \nlength 2 example 1\r\n");
+    program_run("run %s -f %s -t 1", program_path("ntm"), program_path("lines"));
+    expect(0, " of 12 bits wrong\n", "");
+    expect(0, " of 8 bits wrong\n", "");
+    program_text("wrong", "length 0\n");
+    program_run("run %s -f %s -t 1", program_path("ntm"), program_path("wrong"));
+    expect(2, "", "copy: length 0, expected 1 to ");
 }
 
 static void shows_heads_and_memory(void)
 {
     program_run("look %s 1011,0001 -t 1", program_path("ntm"));
-    expect(0, "heads over time", "");
+    expect(0, "heads over time\n columns: step\n", "");
     program_run("look %s 1011,0001 -t 1 -o %s", program_path("ntm"), program_path("h.svg"));
-    expect(0, NULL, NULL);
+    expect(0, "", "h.svg (5 steps)");
     CHECK(written("h.svg", "read.0 slot 0") && written("h.svg", "write.0.shift +1"));
     CHECK(written("h.svg", "read.0.gate") && written("h.svg", "write.0.sharpness"));
     CHECK(written("h.svg", "output 3") && !written("h.svg", "strength"));
     program_run("look %s 1011,0001 -t 1 --at memory -o %s", program_path("ntm"),
                 program_path("m.png"));
-    expect(0, NULL, NULL);
+    expect(0, "", "m.png (8 slots of 6 numbers)");
     CHECK(written("m.png", "PNG"));
     program_run("look %s 1011,0001 -t 1 -o %s", program_path("ntm"), program_path("h.npz"));
     expect(0, NULL, "(11 arrays)");
@@ -79,6 +94,54 @@ static void shows_heads_and_memory(void)
     expect(2, "", "the model has no memory: it was trained with ntm.slots = 0");
 }
 
+/* --at memory chooses a picture; the numbers are always of everything, and nothing follows them. */
+static void numbers_come_alone(void)
+{
+    program_run("look %s 1011,0001 -t 1 --at memory --json", program_path("ntm"));
+    expect(0, "{\"steps\": 5, ", "");
+    const char *end = strstr(program.out, "]]}\n");
+    CHECK(end && end[4] == '\0');
+    program_run("look %s 1011,0001 -t 1 --at memory -o %s", program_path("ntm"),
+                program_path("at.npz"));
+    expect(0, "", "at.npz (11 arrays)");
+    CHECK(written("at.npz", "write.0.strength"));
+    program_run("look %s 1011,0001 -t 1 --json -o %s", program_path("ntm"), program_path("j.svg"));
+    expect(0, "\"memory\": [[", "j.svg (5 steps)");
+}
+
+/* The number of a uniform shift is drawn as the weights of the offsets that it gives. */
+static void a_uniform_shift_is_a_kernel(void)
+{
+    program_run("train %s -o %s -t 1 --ntm.shifts 0", program_path("r.toml"), program_path("wide"));
+    expect(0, "", NULL);
+    program_run("look %s 1011,0001 -t 1 --range 0:1", program_path("wide"));
+    expect(0, "read.0.shift +0 ", "");
+    CHECK(!strstr(program.out, "read.0.shift  "));
+    program_run("look %s 1011,0001 -t 1", program_path("wide"));
+    expect(0, " from 0 ", "");
+    expect(0, " to 1\n", "");
+    program_run("look %s 1011,0001 -t 1 --json", program_path("wide"));
+    const char *number = strstr(program.out, "\"read.0.shift\": [[");
+    const double shift = number ? atof(number + strlen("\"read.0.shift\": [[")) : 9;
+    CHECK(fabs(shift) < 0.9); /* a new model moves little: to the next slot at most */
+    program_run("look %s 1011,0001 -t 1 --numbers", program_path("wide"));
+    number = strstr(program.out, "read.0.shift +0 ");
+    CHECK(number && fabs(atof(number + strlen("read.0.shift +0 ")) - (1 - fabs(shift))) < 0.02);
+}
+
+static void options_of_other_models_are_refused(void)
+{
+    static const char *const other[] = {"--layer 9",  "--head 1", "--links",    "--rollout",
+                                        "--at cross", "--pieces", "--rows 0:1", "--pixel 1,1"};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        char text[64];
+        program_run("look %s 1011 -t 1 %s", program_path("ntm"), other[i]);
+        snprintf(text, sizeof text, "%.7s", other[i]);
+        expect(2, "", text);
+        expect(2, "", " does not apply to a ");
+    }
+}
+
 TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
@@ -87,6 +150,9 @@ TEST_MAIN(argc, argv)
     RUN(trains_and_evaluates);
     RUN(answers_bits);
     RUN(shows_heads_and_memory);
+    RUN(numbers_come_alone);
+    RUN(a_uniform_shift_is_a_kernel);
+    RUN(options_of_other_models_are_refused);
     program_end();
     return TEST_END();
 }

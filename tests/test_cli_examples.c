@@ -1,4 +1,6 @@
 /* 'fovea run' and 'fovea look' with readers of stories and walkers, and what they refuse. */
+#include <unistd.h>
+
 #include "support/files.h"
 #include "support/program.h"
 
@@ -61,6 +63,8 @@ static void stories_are_answered(void)
     expect(0, "\"questions\"", NULL);
     program_run("look %s --example 2 --json", reader);
     expect(0, "\"hops\"", NULL);
+    program_run("look %s --example 2 --json -o %s", reader, program_path("both.svg"));
+    expect(0, "\"hops\"", "both.svg (");
     program_run("look %s --example 2", reader);
     expect(0, "from 0 ", NULL);
     program_run("look %s --example 2 -o %s", reader, program_path("hops.svg"));
@@ -80,6 +84,8 @@ static void walks_are_shown(void)
     expect(0, "@@", NULL);
     program_run("look %s --example 1 --json", walker);
     expect(0, "\"weights\"", NULL);
+    program_run("look %s --example 1 --json -o %s", walker, program_path("both.npz"));
+    expect(0, "\"weights\"", "both.npz (1 array)");
     program_run("look %s --example 1 -o %s", walker, program_path("walk.png"));
     expect(0, NULL, "wrote ");
     program_run("look %s --example 1 -o %s", plain, program_path("walk.svg"));
@@ -91,17 +97,39 @@ static void what_does_not_fit_is_refused(void)
     program_run("run %s --prompt left", walker);
     expect(2, NULL, "an instruction needs a map: add --example N");
     program_run("run %s --example 1 --prompt jump", walker);
-    expect(1, NULL, "has not learned the word 'jump'");
+    expect(2, NULL, "has not learned the word 'jump'");
+    program_run("look %s --example 1 --prompt jump", walker);
+    expect(2, NULL, "has not learned the word 'jump'");
     program_run("look %s --example 1 --layer 0", walker);
     expect(2, NULL, "--layer does not apply");
     program_run("look %s --example 1 -o %s", plain, program_path("none.npz"));
     expect(4, NULL, "this walker has no attention");
     program_run("run %s --prompt mary", reader);
-    expect(1, NULL, "ends without");
+    expect(2, NULL, "ends without");
+    program_run("look %s --prompt mary", reader);
+    expect(2, NULL, "ends without");
+    program_run("run %s --file %s --example 2", reader, program_path("story.txt"));
+    expect(2, "", "run: expected a text or --example");
+    program_run("look %s --file %s --example 2", reader, program_path("story.txt"));
+    expect(2, "", "look: expected a text or --example");
     program_run("run %s --example 1 --beam 3", reader);
     expect(2, NULL, "--beam does not apply");
     program_run("run %s --example -1", reader);
     expect(2, NULL, "example");
+}
+
+/* Last: the folders are of no use afterwards. */
+static void a_missing_tokenizer_is_named(void)
+{
+    const char *const both[] = {reader, walker};
+    for (int i = 0; i < 2; i++) {
+        char path[300];
+        snprintf(path, sizeof path, "%s/tokenizer.json", both[i]);
+        CHECK_EQ(unlink(path), 0);
+        program_run("run %s --example 1", both[i]);
+        expect(3, "", "config.json: a ");
+        expect(3, "", "needs a tokenizer: tokenizer.json is missing");
+    }
 }
 
 TEST_MAIN(argc, argv)
@@ -112,6 +140,7 @@ TEST_MAIN(argc, argv)
     RUN(stories_are_answered);
     RUN(walks_are_shown);
     RUN(what_does_not_fit_is_refused);
+    RUN(a_missing_tokenizer_is_named);
     program_end();
     return TEST_END();
 }

@@ -93,7 +93,9 @@ static void shows_what_the_query_looked_at(void)
     program_run("look %s 2 -t 1 --json", program_path("shots"));
     expect(0, "\"weights\": [[0.", ""); /* of the query: the first example sees itself alone */
     program_run("look %s 2 -t 1 --layer 2", program_path("shots"));
-    expect(2, "", "expected a layer from 0 to 1");
+    expect(2, "", "--layer 2: the model has 2, counted from 0");
+    program_run("look %s 2 -t 1 --head 0", program_path("shots"));
+    expect(2, "", "--head does not apply");
     program_run("look %s 2 -t 1 --top 3", program_path("shots"));
     expect(2, "", "--top");
     program_text("tc.toml", "[few-shot]\nchannels = 2\nstages = \"tc 4\"\n"

@@ -62,6 +62,7 @@ static void attention_is_shown(void)
     expect(0, "problem 2, attention.1: reward ", "");
     expect(0, "1: start", "");
     expect(0, "4: arm ", "");
+    expect(0, "\n              1  2  3  4\n", ""); /* a terminal has room for their numbers */
     program_run("look %s 2 --layer 0 -o %s -t 1", program_path("mdp"), program_path("map.svg"));
     expect(0, "", "wrote ");
     char *svg = file_read(program_path("map.svg"), &bytes);
@@ -72,6 +73,17 @@ static void attention_is_shown(void)
     program_run("look %s 2 --json -t 1", program_path("bandit"));
     expect(0, "{\"site\": \"attention.1\", \"weights\": [[", "");
     expect(0, ", 0, 0, 0], [", ""); /* the first step sees itself alone */
+    expect(0, "]], \"problem\": \"bandit\", \"number\": 2, \"expected\": ", "");
+    CHECK_EQ(count_of(program.out, "\"action\": "), 4);
+    /* the trial of 'fovea run' with the same seed */
+    char steps[2][4000] = {""};
+    for (int i = 0; i < 2; i++) {
+        program_run("%s %s 2 --json --seed 7 -t 1", i ? "look" : "run", program_path("bandit"));
+        const char *at = strstr(program.out, "\"problem\": ");
+        if (at) snprintf(steps[i], sizeof steps[i], "%s", at);
+    }
+    CHECK(steps[0][0]);
+    CHECK_STR(steps[0], steps[1]);
 }
 
 static void what_does_not_fit_is_refused(void)

@@ -142,10 +142,21 @@ static void cut_words_say_so(void)
     const float values[] = {1, 0, 0, 1};
     const fv_look_map map = {
         .rows = 2, .cols = 2, .values = values, .row_labels = labels, .col_labels = labels};
-    char *text = drawn(&map, FV_LOOK_FORMAT_TEXT, 80);
+    char *text = drawn(&map, FV_LOOK_FORMAT_TEXT, 30);
     CHECK_EQ(count_of(text, ELLIPSIS), 2);
-    CHECK(strstr(text, "\n" ELLIPSIS "schetikettierungsgesetz  ##  ."));
-    CHECK(strstr(text, "\n                     und   . ##"));
+    CHECK(strstr(text, "\n" ELLIPSIS "chetikettierungsgesetz  ##  ."));
+    CHECK(strstr(text, "\n                    und   . ##"));
+    free(text);
+    /* Row labels get what the cells leave of a line. */
+    text = drawn(&map, FV_LOOK_FORMAT_TEXT, 80);
+    CHECK_EQ(count_of(text, ELLIPSIS), 1);
+    CHECK(strstr(text, "\nRindfleischetikettierungsgesetz  ##  ."));
+    free(text);
+    /* Many cells leave little: then it is half of the line, and at most 24. */
+    const float row[] = {1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1};
+    const fv_look_map wide = {.rows = 1, .cols = 24, .values = row, .row_labels = labels};
+    text = drawn(&wide, FV_LOOK_FORMAT_TEXT, 80);
+    CHECK(strstr(text, ELLIPSIS "schetikettierungsgesetz ##"));
     free(text);
 }
 

@@ -1,6 +1,7 @@
 /*
- * fovea/generate.h: text from Transformers. A decoder (GPT-2, Llama) continues prompts; an
- * encoder with a decoder (Marian, T5) answers sources, translations for example.
+ * fovea/generate.h: text from language models. A decoder (GPT-2, Llama) or another model that makes
+ * a stepper (an LSTMN) continues prompts; an encoder with a decoder (Marian, T5) answers sources,
+ * translations for example.
  *
  *     fv_generator *gen = NULL;
  *     s = fv_generator_open(ctx, "gpt2", FV_WEIGHT_BF16, &gen);   // a Hugging Face folder
@@ -16,10 +17,10 @@
  *     fv_generated_free(&out);
  *     fv_generator_close(&gen);
  *
- * The parts of a generator, for prompts that are tokens already:
+ * The parts of a Transformer's generator, for prompts that are tokens already:
  *
  *     fv_transformer *decoder = fv_generator_transformer(gen);
- *     cfg.max_tokens = fv_transformer_settings(decoder)->max_positions - prompts.length[0];
+ *     cfg.max_tokens = fv_transformer_context(decoder) - prompts.length[0];
  *     s = fv_generate_tokens(fv_generator_cache(gen), fv_generator_tokenizer(gen), &prompts, NULL,
  *                            &cfg, &out);
  *
@@ -120,7 +121,7 @@ FV_API FV_MUST_USE fv_status fv_generate_tokens(fv_cache *cache, const fv_tokeni
 typedef struct fv_generator fv_generator;
 
 /* Weights, packed in `form`, tokenizer, cache. Fails: as fv_model_open and fv_tokenizer_load;
- * UNSUPPORTED (the model does not generate). */
+ * UNSUPPORTED (the model does not generate; `form` is not f32 and the model no Transformer). */
 FV_API FV_MUST_USE fv_status fv_generator_open(fv_ctx *ctx, const char *folder, fv_weight_form form,
                                                fv_generator **out);
 /* The same from a model that is open already; on success the generator owns it, and *model becomes
@@ -128,14 +129,16 @@ FV_API FV_MUST_USE fv_status fv_generator_open(fv_ctx *ctx, const char *folder, 
 FV_API FV_MUST_USE fv_status fv_generator_take(fv_model **model, const char *folder,
                                                fv_weight_form form, fv_generator **out);
 FV_API void fv_generator_close(fv_generator **gen); /* before the context; NULL is fine */
-/* The folder's generation_config.json. */
+/* The folder's generation_config.json; NULL: the model is no Transformer. */
 FV_API const fv_generation_defaults *fv_generator_defaults(const fv_generator *gen);
-FV_API fv_transformer *fv_generator_transformer(const fv_generator *gen);
+FV_API fv_transformer *fv_generator_transformer(const fv_generator *gen); /* NULL: it has none */
 FV_API const fv_tokenizer *fv_generator_tokenizer(const fv_generator *gen);
-FV_API fv_cache *fv_generator_cache(const fv_generator *gen);
+FV_API fv_cache *fv_generator_cache(const fv_generator *gen); /* NULL without a Transformer */
+/* Tokens that prompt and output may have together; 0: no bound. */
+FV_API int64_t fv_generator_context(const fv_generator *gen);
 
-/* Prompts or sources as texts. An empty prompt is the BOS token alone. Fails: FORMAT (not UTF-8),
- * and as fv_generate_tokens. */
+/* Prompts or sources as texts. An empty prompt is the BOS token alone, of models that are no
+ * Transformers "<|endoftext|>". Fails: FORMAT (not UTF-8), and as fv_generate_tokens. */
 FV_API FV_MUST_USE fv_status fv_generate(fv_generator *gen, int64_t count, const fv_string *texts,
                                          const fv_generate_config *cfg, fv_generated **out);
 

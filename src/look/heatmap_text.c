@@ -69,7 +69,7 @@ static void end_line(printer *p) { fv_writer_text(&p->out, p->colour ? "\x1b[0m\
 
 #define ELLIPSIS "\xE2\x80\xA6"
 
-enum { MAX_LINES = 100, MAX_MARGIN = 24, MAX_STACK = 24, NUMBER = 7 };
+enum { MAX_LINES = 100, MAX_MARGIN = 24, MAX_STACK = 24, NUMBER = 7, WIDE = 3, NARROW = 2 };
 
 static int64_t widest(const char *const *labels, int64_t count)
 {
@@ -122,6 +122,17 @@ static void put_cluster(printer *p, const char *label, int64_t n, int width)
     fv_writer_repeat(&p->out, " ", width - columns);
     fv_writer_text(&p->out, letter);
     if (fv_display_has_rtl(letter)) write_ltr_mark(p);
+}
+
+/* The width of the row labels: what cells of the usual width leave of a line, and at least
+ * MAX_MARGIN or half of the line where labels need as much. */
+static int64_t margin_of(const fv_look_map *map, bool numbers, int64_t columns)
+{
+    const int64_t need = widest(map->row_labels, map->rows),
+                  left = columns - 1 - (numbers ? NUMBER : WIDE) * map->cols,
+                  half = columns / 2 < MAX_MARGIN ? columns / 2 : MAX_MARGIN,
+                  most = left > half ? left : half;
+    return need < most ? need : most;
 }
 
 /* A range of columns that fits a line. */
@@ -183,7 +194,6 @@ static void print_panel(printer *p, const panel *part)
  */
 static bool print_panels(printer *p, int64_t margin)
 {
-    enum { WIDE = 3, NARROW = 2 };
     const fv_look_map *map = p->map;
     const int64_t room = p->columns - margin - 1;
     if (NUMBER * map->cols > room) p->numbers = false;
@@ -270,10 +280,14 @@ static void print_heading(printer *p)
         fv_writer_text(&p->out, "\n");
     }
     if (!map->row_title && !map->col_title) return;
-    fv_writer_text(&p->out, " rows: ");
-    fv_writer_plain(&p->out, map->row_title ? map->row_title : "");
-    fv_writer_text(&p->out, "; columns: ");
-    fv_writer_plain(&p->out, map->col_title ? map->col_title : "");
+    if (map->row_title) {
+        fv_writer_text(&p->out, " rows: ");
+        fv_writer_plain(&p->out, map->row_title);
+    }
+    if (map->col_title) {
+        fv_writer_text(&p->out, map->row_title ? "; columns: " : " columns: ");
+        fv_writer_plain(&p->out, map->col_title);
+    }
     fv_writer_text(&p->out, "\n");
 }
 
@@ -306,9 +320,7 @@ fv_status fv_heatmap_print(fv_ctx *ctx, const fv_look_map *map, bool colour,
                                : options->shades == FV_LOOK_SHADES_BLOCKS,
                  .columns = options->columns,
                  .out = {.ctx = ctx}};
-    int64_t margin = widest(map->row_labels, map->rows);
-    if (margin > MAX_MARGIN) margin = MAX_MARGIN;
-    if (margin > p.columns / 2) margin = p.columns / 2;
+    const int64_t margin = margin_of(map, p.numbers, p.columns);
     print_heading(&p);
     if (map->rows == 0 || map->cols == 0)
         fv_writer_text(&p.out, " (empty)\n");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/checked_math.h"
+#include "base/ctx.h"
 
 int64_t fv_context_kept(int64_t context) { return context > 1 ? context / 2 : 1; }
 
@@ -21,8 +22,6 @@ int64_t fv_context_shorten(const int64_t *tokens, int64_t count, int64_t context
 /* Tokens that a row has room for: a context of one token is full already when the next is added. */
 static int64_t stride(const fv_context_shift *s) { return s->context + 1; }
 
-static fv_ctx *ctx_of(const fv_context_shift *s) { return s->decoder->cache->ctx; }
-
 /* ---- memory ----------------------------------------------------------------------------- */
 
 static void free_array(fv_ctx *ctx, int64_t **array, int64_t count)
@@ -33,7 +32,7 @@ static void free_array(fv_ctx *ctx, int64_t **array, int64_t count)
 
 void fv_context_shift_free(fv_context_shift *s)
 {
-    fv_ctx *ctx = ctx_of(s);
+    fv_ctx *ctx = s->ctx;
     free_array(ctx, &s->tokens, s->room * stride(s));
     free_array(ctx, &s->moved, s->room * stride(s));
     free_array(ctx, &s->length, s->room);
@@ -44,9 +43,11 @@ void fv_context_shift_free(fv_context_shift *s)
 /* Makes room for `rows` rows; those in use keep their tokens. */
 static fv_status reserve(fv_context_shift *s, int64_t rows)
 {
-    fv_ctx *ctx = ctx_of(s);
+    fv_ctx *ctx = s->ctx;
     if (rows <= s->room) return FV_OK;
-    fv_context_shift larger = {.decoder = s->decoder, .context = s->context, .room = rows};
+    fv_context_shift larger = *s;
+    larger.tokens = larger.moved = larger.length = larger.moved_length = NULL;
+    larger.room = rows;
     size_t tokens, bytes;
     const bool fits = fv_checked_mul_size((size_t)rows, (size_t)stride(s), &tokens) &&
                       fv_checked_mul_size(tokens, sizeof *s->tokens, &bytes);
@@ -65,8 +66,6 @@ static fv_status reserve(fv_context_shift *s, int64_t rows)
         memcpy(larger.tokens, s->tokens, (size_t)(s->rows * stride(s)) * sizeof *s->tokens);
         memcpy(larger.length, s->length, (size_t)s->rows * sizeof *s->length);
     }
-    larger.inner = s->inner;
-    larger.rows = s->rows;
     fv_context_shift_free(s);
     *s = larger;
     return FV_OK;
@@ -74,11 +73,11 @@ static fv_status reserve(fv_context_shift *s, int64_t rows)
 
 /* ---- as a stepper ----------------------------------------------------------------------- */
 
-/* The cache begins with all tokens of a prompt but the last, which the first step adds. */
+/* The decoder begins with all tokens of a prompt but the last, which the first step adds. */
 static fv_status begin(void *user, int64_t sources)
 {
     fv_context_shift *s = user;
-    const fv_sequences *prompts = &s->decoder->prompts;
+    const fv_sequences *prompts = &s->prompts;
     FV_TRY(s->inner.begin(s->inner.user, sources));
     FV_TRY(reserve(s, prompts->count));
     s->rows = prompts->count;
@@ -98,19 +97,21 @@ static void feed(void *user, int64_t rows, const int64_t *tokens)
         s->tokens[i * stride(s) + s->length[i]++] = tokens[i];
 }
 
-/* Shortens every full context and fills the cache of those rows from what is left. */
+/* Shortens every full context and lets the decoder read what is left. */
 static fv_status shift_full_rows(fv_context_shift *s)
 {
-    fv_ctx *ctx = ctx_of(s);
-    const int64_t bos = fv_transformer_settings(s->decoder->cache->model)->bos;
+    fv_ctx *ctx = s->ctx;
     int64_t count = 0, *const row = s->moved_length;
     for (int64_t i = 0; i < s->rows; i++) {
         if (s->length[i] < s->context) continue;
         int64_t *tokens = s->tokens + i * stride(s);
-        s->length[i] = fv_context_shorten(tokens, s->length[i], s->context, bos, tokens);
+        s->length[i] = fv_context_shorten(tokens, s->length[i], s->context, s->bos, tokens);
         row[count++] = i;
     }
     if (count == 0) return FV_OK;
+    for (int64_t i = 0; s->refills_all && i < s->rows; i++)
+        row[i] = i;
+    if (s->refills_all) count = s->rows;
     const size_t bytes = (size_t)count * (sizeof(int64_t *) + sizeof(int64_t));
     char *room = fv_mem_alloc(&ctx->mem, bytes);
     FV_RETURN_IF(!room, ctx, FV_ERR_MEMORY, "generate: no memory for %lld rows", (long long)count);
@@ -121,7 +122,7 @@ static fv_status shift_full_rows(fv_context_shift *s)
         length[i] = s->length[row[i]];
     }
     const fv_sequences rest = {.count = count, .tokens = tokens, .length = length};
-    const fv_status status = fv_cache_refill(s->decoder->cache, &rest, row);
+    const fv_status status = s->refill(s->user, &rest, row, &s->inner);
     fv_mem_free(&ctx->mem, room, bytes);
     return status;
 }
@@ -131,6 +132,12 @@ static fv_status step(void *user, fv_ctx *ctx, fv_tensor *tokens, bool want_weig
 {
     fv_context_shift *s = user;
     FV_TRY(shift_full_rows(s));
+    if (s->inner.feed) {
+        int64_t *const last = s->moved_length; /* is free between selections */
+        for (int64_t i = 0; i < s->rows; i++)
+            last[i] = s->tokens[i * stride(s) + s->length[i] - 1];
+        s->inner.feed(s->inner.user, s->rows, last);
+    }
     return s->inner.step(s->inner.user, ctx, tokens, want_weights, out);
 }
 
@@ -155,12 +162,12 @@ static fv_status select_rows(void *user, int64_t rows, const int64_t *from)
 
 fv_stepper fv_context_shift_stepper(fv_context_shift *s)
 {
-    s->inner = fv_transformer_stepper(s->decoder);
     fv_stepper stepper = s->inner;
     stepper.user = s;
     stepper.begin = begin;
     stepper.step = step;
     stepper.select = select_rows;
+    stepper.best = NULL;
     stepper.feed = feed;
     return stepper;
 }

@@ -5,6 +5,8 @@
 #include "base/config.h"
 #include "models/context_shift.h"
 #include "models/generate.h"
+#include "models/model.h"
+#include "models/parts/transformer_parts.h"
 
 /* ---- settings -------------------------------------------------------------------------- */
 
@@ -48,7 +50,8 @@ void fv_generate_config_init(fv_generate_config *cfg, size_t struct_size,
 /* ---- one call --------------------------------------------------------------------------- */
 
 typedef struct run {
-    fv_transformer_decoder decoder;
+    fv_model *model;                /* whose stepper continues the prompts; NULL: the decoder's */
+    fv_transformer_decoder decoder; /* with a model, only its prompts count */
     fv_ctx *ctx;
     const fv_generate_config *cfg;
     fv_search_config search;   /* as the search gets it */
@@ -121,7 +124,18 @@ static fv_status bos_prompts(run *r, int64_t count)
     return FV_OK;
 }
 
-static int64_t context_of(const run *r) { return fv_cache_max_tokens(r->decoder.cache->model); }
+static int64_t context_of(const run *r)
+{
+    if (!r->model) return fv_cache_max_tokens(r->decoder.cache->model);
+    const int64_t context = fv_generate_context(r->model);
+    return context > 0 ? context : FV_CONTEXT_UNBOUNDED;
+}
+
+/* The token that stays at the beginning of a context. */
+static int64_t bos_of(const run *r)
+{
+    return r->model ? -1 : fv_transformer_settings(r->decoder.cache->model)->bos;
+}
 
 /* With an encoder, prompts of several tokens cannot be encoded again. */
 static bool can_shift(const run *r)
@@ -132,8 +146,7 @@ static bool can_shift(const run *r)
 /* The prompts of the decoder: of one that leaves no room in the context, what a shift keeps. */
 static fv_status fit_prompts(run *r)
 {
-    const int64_t context = context_of(r),
-                  bos = fv_transformer_settings(r->decoder.cache->model)->bos;
+    const int64_t context = context_of(r), bos = bos_of(r);
     r->decoder.prompts = r->prompts;
     if (!can_shift(r)) return FV_OK;
     const size_t count = (size_t)r->prompts.count;
@@ -321,19 +334,58 @@ static fv_status collect(run *r, const fv_outputs *outputs, fv_generated *g)
 
 /* ---- entry points -------------------------------------------------------------------------- */
 
-static fv_status search(run *r, fv_generated **out)
+/* A model of another kind begins again with all rows. */
+static fv_status refill_model(void *user, const fv_sequences *contexts, const int64_t *rows,
+                              fv_stepper *inner)
+{
+    const run *r = user;
+    const fv_batch batch = fv_batch_of_tokens(contexts);
+    (void)rows;
+    FV_TRY(fv_model_kind_of(r->model)->make_stepper(fv_model_self(r->model), &batch, inner));
+    return inner->begin(inner->user, contexts->count);
+}
+
+static fv_status refill_cache(void *user, const fv_sequences *contexts, const int64_t *rows,
+                              fv_stepper *inner)
+{
+    (void)inner;
+    return fv_cache_refill(((const run *)user)->decoder.cache, contexts, rows);
+}
+
+static fv_status make_stepper(run *r, fv_stepper *out)
 {
     r->decoder.first_tokens = r->first;
-    r->shift.decoder = &r->decoder;
-    fv_stepper stepper = r->shift.context ? fv_context_shift_stepper(&r->shift)
-                                          : fv_transformer_stepper(&r->decoder);
-    stepper.bos = r->first[0];
+    if (r->model) {
+        const fv_batch batch = fv_batch_of_tokens(&r->decoder.prompts);
+        FV_TRY(fv_model_kind_of(r->model)->make_stepper(fv_model_self(r->model), &batch, out));
+    } else {
+        *out = fv_transformer_stepper(&r->decoder);
+    }
+    if (r->shift.context) {
+        r->shift.ctx = r->ctx;
+        r->shift.inner = *out;
+        r->shift.prompts = r->decoder.prompts;
+        r->shift.bos = bos_of(r);
+        r->shift.refill = r->model ? refill_model : refill_cache;
+        r->shift.refills_all = r->model != NULL;
+        r->shift.user = r;
+        *out = fv_context_shift_stepper(&r->shift);
+    }
+    out->first_tokens = r->first;
+    out->bos = r->first[0];
+    return FV_OK;
+}
+
+static fv_status search(run *r, fv_generated **out)
+{
+    fv_stepper stepper;
+    FV_TRY(make_stepper(r, &stepper));
     r->stream.eos = stepper.eos;
     fv_outputs *outputs = NULL;
     fv_generated *g = NULL;
     fv_status status =
         fv_search(r->ctx, &stepper, r->decoder.prompts.count, r->max_tokens, &r->search, &outputs);
-    fv_context_shift_free(&r->shift);
+    if (r->shift.context) fv_context_shift_free(&r->shift);
     if (status == FV_OK) status = fv_text_stream_flush(&r->stream, r->decoder.prompts.count);
     if (status == FV_OK)
         status = make_results(r->ctx, r->decoder.prompts.count, r->search.nbest, &g);
@@ -356,11 +408,11 @@ static void free_stream_outputs(run *r)
                         (size_t)stream->outputs[i].capacity * sizeof *stream->outputs[i].ids);
 }
 
-fv_status fv_generate_tokens(fv_cache *cache, const fv_tokenizer *tok, const fv_sequences *prompts,
-                             const fv_sequences *sources, const fv_generate_config *settings,
-                             fv_generated **out)
+static fv_status generate(run *r, const fv_tokenizer *tok, const fv_sequences *prompts,
+                          const fv_generate_config *settings, fv_generated **out)
 {
-    fv_ctx *ctx = cache->ctx;
+    fv_ctx *ctx = r->ctx;
+    const fv_sequences *sources = r->given;
     fv_generate_config full, *cfg = &full;
     fv_generate_config_init(cfg, sizeof *cfg, NULL);
     FV_RETURN_IF(!fv_config_copy(cfg, sizeof *cfg, settings), ctx, FV_ERR_ARGUMENT,
@@ -368,19 +420,41 @@ fv_status fv_generate_tokens(fv_cache *cache, const fv_tokenizer *tok, const fv_
     FV_TRY(check(ctx, tok, cfg));
     FV_RETURN_IF(!prompts && !sources, ctx, FV_ERR_ARGUMENT,
                  "generate: expected prompts or sources");
-    run r = {.decoder = {.cache = cache}, .ctx = ctx, .cfg = cfg, .given = sources};
-    fv_arena_init(&r.arena, &ctx->mem);
+    r->cfg = cfg;
+    fv_arena_init(&r->arena, &ctx->mem);
     fv_status status = FV_OK;
     if (prompts)
-        r.prompts = *prompts;
+        r->prompts = *prompts;
     else
-        status = bos_prompts(&r, sources->count);
-    if (status == FV_OK && sources) status = fill_sources(&r);
-    if (status == FV_OK && r.prompts.count < 1)
+        status = bos_prompts(r, sources->count);
+    if (status == FV_OK && sources) status = fill_sources(r);
+    if (status == FV_OK && r->prompts.count < 1)
         status = fv_fail(ctx, FV_ERR_ARGUMENT, "generate: no prompts");
-    if (status == FV_OK) status = plan(&r, tok);
-    if (status == FV_OK) status = search(&r, out);
-    free_stream_outputs(&r);
-    fv_arena_free(&r.arena);
+    if (status == FV_OK) status = plan(r, tok);
+    if (status == FV_OK) status = search(r, out);
+    free_stream_outputs(r);
+    fv_arena_free(&r->arena);
     return status;
+}
+
+fv_status fv_generate_tokens(fv_cache *cache, const fv_tokenizer *tok, const fv_sequences *prompts,
+                             const fv_sequences *sources, const fv_generate_config *cfg,
+                             fv_generated **out)
+{
+    run r = {.decoder = {.cache = cache}, .ctx = cache->ctx, .given = sources};
+    return generate(&r, tok, prompts, cfg, out);
+}
+
+fv_status fv_generate_by_steps(fv_model *model, const fv_tokenizer *tok,
+                               const fv_sequences *prompts, const fv_generate_config *cfg,
+                               fv_generated **out)
+{
+    run r = {.model = model, .ctx = fv_params_ctx(fv_model_params(model))};
+    return generate(&r, tok, prompts, cfg, out);
+}
+
+int64_t fv_generate_context(fv_model *model)
+{
+    const fv_model_kind *kind = fv_model_kind_of(model);
+    return kind->max_length ? kind->max_length(fv_model_self(model)) : 0;
 }

@@ -6,6 +6,7 @@
 #define FV_MODELS_GENERATE_H
 
 #include "fovea/generate.h"
+#include "fovea/model.h"
 #include "io/arena.h"
 
 struct fv_generated {
@@ -35,6 +36,13 @@ typedef struct fv_text_stream {
     fv_stream_output *outputs; /* [texts][outputs_per_text] */
     fv_status status;          /* the first failure inside a callback */
 } fv_text_stream;
+
+/* As fv_generate_tokens, by the stepper of a model that is no Transformer. */
+fv_status fv_generate_by_steps(fv_model *model, const fv_tokenizer *tok,
+                               const fv_sequences *prompts, const fv_generate_config *cfg,
+                               fv_generated **out);
+/* The context of such a model; 0: no bound. */
+int64_t fv_generate_context(fv_model *model);
 
 /* fv_search_config.on_token. */
 bool fv_text_stream_on_token(void *user, int64_t text, int sample, int64_t token);

@@ -3,6 +3,7 @@
 #include "io/file.h"
 #include "models/generate.h"
 #include "models/model.h"
+#include "models/transformer.h"
 
 struct fv_generator {
     fv_ctx *ctx;
@@ -12,7 +13,11 @@ struct fv_generator {
     fv_tokenizer *written; /* of the target, where it has a vocabulary of its own */
     fv_tokenizer_encoder *enc;
     fv_cache *cache;
+    int64_t bos; /* of an empty prompt; -1: none */
 };
+
+/* Documents are separated by it in training, so that a new one can begin after it. */
+static const char end_of_text[] = "<|endoftext|>";
 
 static fv_status load_words(fv_generator *g, const char *folder)
 {
@@ -27,11 +32,22 @@ static fv_status prepare(fv_generator *g, const char *folder, fv_weight_form for
 {
     fv_ctx *ctx = g->ctx;
     g->transformer = fv_model_transformer(g->model);
-    FV_RETURN_IF(!g->transformer || fv_transformer_settings(g->transformer)->decoder_layers == 0,
-                 ctx, FV_ERR_UNSUPPORTED,
-                 "%.200s: a %s model does not generate here, expected a Transformer with a decoder",
+    const bool decodes = g->transformer
+                             ? fv_transformer_settings(g->transformer)->decoder_layers > 0
+                             : fv_model_kind_of(g->model)->make_stepper != NULL &&
+                                   fv_model_can(g->model, FV_CAN_GENERATE);
+    FV_RETURN_IF(!decodes, ctx, FV_ERR_UNSUPPORTED,
+                 "%.200s: a %s model does not generate text, expected a language model or a "
+                 "Transformer with a decoder",
+                 folder, fv_model_type(g->model));
+    FV_RETURN_IF(!g->transformer && form != FV_WEIGHT_F32, ctx, FV_ERR_UNSUPPORTED,
+                 "%.200s: the weights of a %s model stay in f32; other types are for Transformers",
                  folder, fv_model_type(g->model));
     FV_TRY(load_words(g, folder));
+    g->bos = fv_generator_defaults(g)
+                 ? fv_generator_defaults(g)->bos
+                 : fv_tokenizer_token_to_id(g->tok, end_of_text, sizeof end_of_text - 1);
+    if (!g->transformer) return FV_OK;
     FV_TRY(fv_cache_create(g->transformer, &g->cache));
     return fv_transformer_pack(g->transformer, form);
 }
@@ -81,7 +97,14 @@ void fv_generator_close(fv_generator **gen)
 
 const fv_generation_defaults *fv_generator_defaults(const fv_generator *gen)
 {
-    return fv_model_generation(gen->model);
+    return gen->transformer ? fv_model_generation(gen->model) : NULL;
+}
+
+int64_t fv_generator_context(const fv_generator *gen)
+{
+    if (!gen->transformer) return fv_generate_context(gen->model);
+    const int64_t context = fv_transformer_context(gen->transformer);
+    return context < FV_CONTEXT_UNBOUNDED ? context : 0;
 }
 
 fv_transformer *fv_generator_transformer(const fv_generator *gen) { return gen->transformer; }
@@ -99,8 +122,7 @@ static fv_status encode(fv_generator *g, fv_string text, bool source, fv_arena *
     for (size_t i = 0; i < e.count; i++)
         list[i] = e.ids[i];
     *count = (int64_t)e.count;
-    const int64_t start = fv_generator_defaults(g)->bos;
-    if (*count == 0 && !source && start >= 0) list[(*count)++] = start;
+    if (*count == 0 && !source && g->bos >= 0) list[(*count)++] = g->bos;
     *tokens = list;
     return FV_OK;
 }
@@ -110,7 +132,8 @@ fv_status fv_generate(fv_generator *g, int64_t count, const fv_string *texts,
 {
     fv_ctx *ctx = g->ctx;
     FV_RETURN_IF(count < 1, ctx, FV_ERR_ARGUMENT, "generate: %lld texts", (long long)count);
-    const bool source = fv_transformer_settings(g->transformer)->encoder_layers > 0;
+    const bool source =
+        g->transformer && fv_transformer_settings(g->transformer)->encoder_layers > 0;
     fv_arena arena;
     fv_arena_init(&arena, &ctx->mem);
     const int64_t **tokens = fv_arena_array(&arena, (size_t)count, sizeof *tokens);
@@ -122,7 +145,9 @@ fv_status fv_generate(fv_generator *g, int64_t count, const fv_string *texts,
     for (int64_t i = 0; i < count && status == FV_OK; i++)
         status = encode(g, texts[i], source, &arena, &tokens[i], &length[i]);
     const fv_sequences all = {.count = count, .tokens = tokens, .length = length};
-    if (status == FV_OK)
+    if (status == FV_OK && !g->transformer)
+        status = fv_generate_by_steps(g->model, g->tok, &all, cfg, out);
+    else if (status == FV_OK)
         status = fv_generate_tokens(g->cache, g->written ? g->written : g->tok,
                                     source ? NULL : &all, source ? &all : NULL, cfg, out);
     fv_arena_free(&arena);

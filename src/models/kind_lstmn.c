@@ -124,7 +124,8 @@ static fv_status create(fv_params *params, const fv_recipe *recipe, const fv_dat
 {
     static const char end[] = "<|endoftext|>"; /* comes after every document */
     fv_ctx *ctx = fv_params_ctx(params);
-    FV_RETURN_IF(!spec->source, ctx, FV_ERR_ARGUMENT, "an LSTMN needs a tokenizer");
+    FV_RETURN_IF(!spec->source, ctx, FV_ERR_ARGUMENT,
+                 "an LSTMN needs a tokenizer: tokenizer.json is missing");
     FV_RETURN_IF(spec->ability != FV_CAN_GENERATE && spec->ability != FV_CAN_CLASSIFY, ctx,
                  FV_ERR_ARGUMENT,
                  "an LSTMN is not trained to %s; expected train.task language or "

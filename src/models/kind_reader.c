@@ -121,7 +121,9 @@ static fv_status create_in(reader *m, fv_params *params, const fv_recipe *recipe
 {
     fv_ctx *ctx = m->ctx;
     const int64_t d = m->width;
-    FV_RETURN_IF(!spec->source || spec->label_count < 1 || m->words < 1 || m->words > MOST_WORDS ||
+    FV_RETURN_IF(!spec->source, ctx, FV_ERR_ARGUMENT,
+                 "a reader needs a tokenizer: tokenizer.json is missing");
+    FV_RETURN_IF(spec->label_count < 1 || m->words < 1 || m->words > MOST_WORDS ||
                      m->sentences < 1 || m->sentences > MOST_SENTENCES,
                  ctx, FV_ERR_ARGUMENT,
                  "model.kind is reader: such a model answers questions about stories of 1 to %d "

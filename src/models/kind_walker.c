@@ -66,8 +66,9 @@ static fv_status create_aligner(walker *m, fv_params *params, int64_t level)
 static fv_status create_in(walker *m, fv_params *params, const fv_data_spec *spec)
 {
     const int64_t d = m->width, states = 2 * m->hidden, level = m->embedding + states;
-    FV_RETURN_IF(!spec->source || m->seen < 1 || m->seen > MOST_WIDTH || m->actions < 2 ||
-                     m->actions > MOST_WIDTH,
+    FV_RETURN_IF(!spec->source, m->ctx, FV_ERR_ARGUMENT,
+                 "a walker needs a tokenizer: tokenizer.json is missing");
+    FV_RETURN_IF(m->seen < 1 || m->seen > MOST_WIDTH || m->actions < 2 || m->actions > MOST_WIDTH,
                  m->ctx, FV_ERR_ARGUMENT,
                  "model.kind is walker: such a model follows instructions in a world");
     FV_TRY(fv_embedding_create(params, "words", (int64_t)fv_tokenizer_vocab_size(spec->source),
