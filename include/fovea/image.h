@@ -231,7 +231,6 @@ FV_API fv_tensor *fv_picture_load(fv_ctx *ctx, const char *path, int channels);
 FV_API fv_tensor *fv_picture_decode(fv_ctx *ctx, const char *name, const void *data, size_t bytes,
                                     int channels);
 
-<<<<<<< HEAD
 /*
  * x real [c, h, w] resized to [c, height, width]. A picture that shrinks to half or less is
  * averaged (fv_adaptive_avg_pool2d), so that thin lines do not get lost; others are resized
@@ -239,11 +238,6 @@ FV_API fv_tensor *fv_picture_decode(fv_ctx *ctx, const char *name, const void *d
  *
  *     x = fv_picture_resize(ctx, x, 64, 64);
  */
-=======
-/* x real [c, h, w] resized to [c, height, width]. A picture that shrinks to half or less is
- * averaged (fv_adaptive_avg_pool2d), so that thin lines do not get lost; others are resized
- * bilinearly. Errors: SHAPE. */
->>>>>>> h3
 FV_API fv_tensor *fv_picture_resize(fv_ctx *ctx, fv_tensor *x, int64_t height, int64_t width);
 
 /* u8 [h, w, c] as f32 [c, height, width], divided by 255 and resized; height and width 0 keep the
