@@ -271,6 +271,51 @@ static void a_failed_run_has_invalid_states(void)
     fv_params_destroy(&params);
 }
 
+/* Rows of all sequences from time step `from` on, as many steps as `p` has. */
+static fv_tensor *rows_from(const fv_packed_sequences *p, int64_t from)
+{
+    float host[SEQUENCES * STEPS * WIDTH];
+    for (int64_t t = 0; t < p->steps; t++)
+        for (int64_t i = 0; i < p->rows[t]; i++)
+            row_of(p->order[i], from + t, host + (p->first[t] + i) * WIDTH);
+    return fv_from_host(ctx, FV_F32, 2, (int64_t[]){p->total, WIDTH}, host);
+}
+
+/* Two halves give the last states of the whole, also if one struct holds the states. */
+static void states_continue_in_place(void)
+{
+    static const int64_t whole[] = {6, 6, 6, 6}, half[] = {3, 3, 3, 3};
+    for (int cell = 0; cell < FV_CELL_COUNT; cell++) {
+        fv_params *params = NULL;
+        fv_rnn rnn;
+        fv_rnn_config cfg;
+        fv_rnn_state state, want;
+        fv_packed_sequences all, part;
+        fv_rnn_config_init(&cfg, sizeof cfg);
+        cfg.cell = (fv_cell)cell;
+        cfg.input = WIDTH;
+        cfg.hidden = HIDDEN;
+        cfg.layers = 2;
+        CHECK_OK(ctx, fv_params_create(ctx, &params));
+        CHECK_OK(ctx, fv_rnn_create(params, "", &cfg, &rnn));
+        CHECK_OK(ctx, fv_pack_sequences(ctx, SEQUENCES, whole, &all));
+        CHECK_OK(ctx, fv_pack_sequences(ctx, SEQUENCES, half, &part));
+        fv_rnn_run(ctx, &rnn, rows_from(&all, 0), &all, NULL, false, &want);
+        fv_rnn_run(ctx, &rnn, rows_from(&part, 0), &part, NULL, false, &state);
+        fv_rnn_run(ctx, &rnn, rows_from(&part, 3), &part, &state, false, &state);
+        for (int layer = 0; layer < cfg.layers; layer++)
+            for (int64_t i = 0; i < SEQUENCES; i++) {
+                float a[HIDDEN], b[HIDDEN];
+                read_state(want.h[layer][0], i, a);
+                read_state(state.h[layer][0], i, b);
+                CHECK(memcmp(a, b, sizeof a) == 0);
+            }
+        fv_packed_free(&part);
+        fv_packed_free(&all);
+        fv_params_destroy(&params);
+    }
+}
+
 TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
@@ -284,6 +329,7 @@ TEST_MAIN(argc, argv)
     RUN(neighbours_do_not_matter);
     RUN(pools_see_their_own_steps_only);
     RUN(a_failed_run_has_invalid_states);
+    RUN(states_continue_in_place);
     fv_ctx_destroy(&ctx);
     return TEST_END();
 }
