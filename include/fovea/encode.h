@@ -126,7 +126,12 @@ typedef struct fv_text_pair {
  * with types 0 and 1); row->text is the number of the pair:
  *
  *     const fv_text_pair both = {{"A cat sleeps.", 13}, {"No cat is awake.", 16}};
- *     s = fv_classify_pairs(classifier, 1, &both, &found);
+ *     const fv_classifications *found = NULL;
+ *     fv_classifier *classifier = NULL;
+ *     fv_status s = fv_classifier_open(ctx, "runs/entailment", FV_WEIGHT_F32, &classifier);
+ *     if (s == FV_OK) s = fv_classify_pairs(classifier, 1, &both, &found);
+ *     if (s == FV_OK) puts(found->row[0].label);
+ *     fv_classifier_close(&classifier);
  *
  * Fails also: UNSUPPORTED (a model that classifies tokens).
  */

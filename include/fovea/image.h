@@ -214,6 +214,7 @@ FV_API fv_tensor *fv_spectral_norm_run(fv_ctx *ctx, const fv_spectral_norm *norm
  *     fv_tensor *cat = fv_picture_floats(ctx, pixels, 224, 224);        // f32 [3, 224, 224]
  *     fv_augment how = {.crop = {192, 192}, .flip = true, .brightness = 0.2, .colour = 0.1};
  *     cat = fv_picture_augment(ctx, cat, &how, 17);         // row 17 of the step: [3, 192, 192]
+ *     cat = fv_picture_resize(ctx, cat, 224, 224);          // the crop enlarged
  *
  * channels 0 keeps what the file has, 1 or 3. Bits beyond eight are dropped; where a PNG is
  * transparent, white shows. Errors: IO, FORMAT (not a picture, damaged, ends early), LIMIT
@@ -229,9 +230,9 @@ FV_API fv_tensor *fv_picture_load(fv_ctx *ctx, const char *path, int channels);
 FV_API fv_tensor *fv_picture_decode(fv_ctx *ctx, const char *name, const void *data, size_t bytes,
                                     int channels);
 
-/* x real [c, h, w] resized to [c, height, width]. A picture that shrinks to half or less is averaged
- * (fv_adaptive_avg_pool2d), so that thin lines do not get lost; others are resized bilinearly.
- * Errors: SHAPE. */
+/* x real [c, h, w] resized to [c, height, width]. A picture that shrinks to half or less is
+ * averaged (fv_adaptive_avg_pool2d), so that thin lines do not get lost; others are resized
+ * bilinearly. Errors: SHAPE. */
 FV_API fv_tensor *fv_picture_resize(fv_ctx *ctx, fv_tensor *x, int64_t height, int64_t width);
 
 /* u8 [h, w, c] as f32 [c, height, width], divided by 255 and resized; height and width 0 keep the
