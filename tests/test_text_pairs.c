@@ -150,6 +150,48 @@ static void long_pairs_are_cut(void)
     fv_ctx_destroy(&ctx);
 }
 
+/* Whether piece `i` of one part is piece `k` of another. */
+static bool same_piece(const fv_text_part *a, int64_t i, const fv_text_part *b, int64_t k)
+{
+    if (k >= b->piece_count) return false;
+    const fv_text_piece *x = &a->pieces[i], *y = &b->pieces[k];
+    return x->length == y->length && x->second == y->second && x->label == y->label &&
+           memcmp(a->tokens + x->at, b->tokens + y->at, (size_t)x->length * sizeof *a->tokens) == 0;
+}
+
+/* What is held out and what is left are all pairs of the table, each once and in their order. */
+static void held_out_pairs_are_the_others(void)
+{
+    fv_ctx *ctx = run_context(1, 5);
+    char path[512];
+    snprintf(path, sizeof path, "%s", folder_path("table.tsv"));
+    const run_setting whole[] = {{"data.train_csv", path}, {"data.valid_csv", path}, {NULL, NULL}};
+    const run_setting share[] = {{"data.train_csv", path}, {NULL, NULL}};
+    fv_run *run[2] = {NULL, NULL};
+    const fv_text_task *all = open_run(ctx, whole, &run[0]), *split = open_run(ctx, share, &run[1]);
+    if (all && split) {
+        const fv_text_part *from = &all->part[FV_TEXT_TRAIN];
+        int64_t next[FV_TEXT_PARTS] = {0}, tokens = 0;
+        CHECK_EQ(from->piece_count, 320);
+        for (int64_t i = 0; i < from->piece_count; i++) {
+            int part = 0;
+            while (part < FV_TEXT_PARTS && !same_piece(from, i, &split->part[part], next[part]))
+                part++;
+            CHECK(part < FV_TEXT_PARTS);
+            if (part < FV_TEXT_PARTS) next[part]++;
+        }
+        for (int part = 0; part < FV_TEXT_PARTS; part++) {
+            CHECK_EQ(next[part], split->part[part].piece_count);
+            tokens += split->part[part].count;
+        }
+        CHECK_EQ(tokens, from->count);
+        CHECK_NEAR((double)next[FV_TEXT_VALID], 0.2 * 320, 29); /* four deviations */
+    }
+    fv_run_destroy(&run[0]);
+    fv_run_destroy(&run[1]);
+    fv_ctx_destroy(&ctx);
+}
+
 /* Samples of training show both texts. */
 static void samples_have_both_texts(void)
 {
@@ -412,6 +454,7 @@ TEST_MAIN(argc, argv)
     write_table("table.tsv", '\t');
     RUN(both_columns_are_read);
     RUN(long_pairs_are_cut);
+    RUN(held_out_pairs_are_the_others);
     RUN(samples_have_both_texts);
     RUN(bad_recipes_are_reported);
     RUN(a_class_of_two_texts_is_learned);
