@@ -53,8 +53,8 @@ void tour_line(tour *t, const char *fmt, ...) FV_PRINTF(2, 3);
 /* Ends the lines: what follows is text. */
 void tour_end_lines(tour *t);
 fv_status tour_map(tour *t, const fv_look_map *map, const fv_look_options *options);
-/* Maps of equal size: one after the other, or side by side in one picture with one range of colours,
- * whose rows are `rows`. */
+/* Maps of equal size: one after the other, or side by side in one picture with one range of
+ * colours, whose rows are `rows`. */
 fv_status tour_maps(tour *t, const char *title, const char *rows, int count,
                     const fv_look_map *maps);
 /* Only on pages and with --picture. */
