@@ -497,11 +497,12 @@ static void logits_are_overwritten_only_if_unused(void)
     const int64_t shape[2] = {1, 2}, target = 1;
     fv_tensor *t = fv_from_host(ctx, FV_I64, 1, (int64_t[]){1}, &target);
     const double p = 1 / (1 + exp(1.0)), x[2] = {1, 2};
-    for (int use = 0; use < 5; use++) {
-        fv_tensor *leaf = fv_leaf(ctx, values(ctx, 2, x));
-        fv_tensor *logits = fv_reshape(ctx, fv_scale(ctx, leaf, 1.0), 2, shape);
-        if (use != 4) logits = fv_scale(ctx, logits, 1.0);                   /* 4: a view */
-        fv_tensor *size = use >= 2 ? total(ctx, fv_abs(ctx, logits)) : NULL; /* reads them again */
+    for (int use = 0; use < 6; use++) {
+        fv_tensor *leaf = fv_leaf(ctx, values(ctx, 2, x)), *scaled = fv_scale(ctx, leaf, 1.0);
+        fv_tensor *logits = fv_reshape(ctx, scaled, 2, shape), *size = NULL;
+        if (use < 4) logits = fv_scale(ctx, logits, 1.0); /* 4 and 5: a view */
+        if (use >= 2)                                     /* reads them again; 5: their memory */
+            size = total(ctx, fv_abs(ctx, use == 5 ? scaled : logits));
         fv_tensor *loss = fv_cross_entropy(ctx, logits, t, -1, 0, FV_REDUCTION_SUM);
         if (use == 1) fv_retain(ctx, logits);
         if (use >= 2) loss = fv_add(ctx, size, loss);

@@ -462,7 +462,7 @@ static void a_recipe_without_a_small_form_is_refused(void)
     expect(3, "", "bad.toml:4:9: unknown key 'train.stesp'; did you mean 'train.steps'?");
     program_text("c.toml", "[data]\nmade = \"dates\"\n[train]\ntask = \"classify\"\n");
     program_run("train %s -o %s", program_path("c.toml"), program_path("c"));
-    expect(3, "", "data.made: dates have no classes, expected sentences");
+    expect(3, "", "data.made: dates have no classes, expected sentences or entailment");
 }
 
 TEST_MAIN(argc, argv)

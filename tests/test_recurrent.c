@@ -7,6 +7,8 @@
 #include "fovea/autograd.h"
 #include "fovea/file.h"
 #include "fovea/ops.h"
+#include "nn/recurrent.h"
+#include "ops/sequence.h"
 #include "support/test.h"
 
 enum { MOST = 4096 };
@@ -271,6 +273,167 @@ static void a_failed_run_has_invalid_states(void)
     fv_params_destroy(&params);
 }
 
+/* ---- an LSTM over its gates --------------------------------------------------------- */
+
+/* GIVEN: x, its weight, the recurrent weight, h0 and c0. */
+enum { GATES = 4 * HIDDEN, LONG = 60, MOST_ROWS = SEQUENCES * LONG, GIVEN = 5 };
+
+typedef struct lstm_case {
+    const int64_t *lengths;
+    bool equal, reverse, states, strided; /* strided: gates that are not contiguous */
+} lstm_case;
+
+static fv_tensor *leaf_of(int64_t rows, int64_t cols, int which)
+{
+    static float host[MOST_ROWS * GATES];
+    for (int64_t i = 0; i < rows * cols; i++)
+        host[i] = (float)sin((double)(i * 7 + which * 31) * 0.37);
+    return fv_leaf(ctx, fv_from_host(ctx, FV_F32, 2, (int64_t[]){rows, cols}, host));
+}
+
+/* The sum of t times numbers that differ from row to row. */
+static fv_tensor *weighed(fv_tensor *t)
+{
+    static float host[MOST_ROWS * HIDDEN];
+    for (int64_t i = 0; i < fv_tensor_count(t); i++)
+        host[i] = (float)cos((double)i * 0.53);
+    fv_tensor *w = fv_from_host(ctx, FV_F32, 2, fv_tensor_shape(t), host);
+    return fv_sum(ctx, fv_mul(ctx, t, w), 0, NULL, false);
+}
+
+typedef struct memory {
+    uint64_t kept, more; /* for backward; and what backward takes beyond that */
+} memory;
+
+/* Loss and gradients. */
+static memory run_lstm(const lstm_case *c, bool over, float out[1 + GIVEN * MOST_ROWS * GATES])
+{
+    fv_packed_sequences p;
+    fv_memory_stats before, after;
+    memset(out, 0, (1 + GIVEN * MOST_ROWS * GATES) * sizeof *out);
+    CHECK_OK(ctx, fv_pack_sequences(ctx, SEQUENCES, c->lengths, &p));
+    fv_scope_begin(ctx);
+    fv_tensor *in[GIVEN] = {leaf_of(p.total, WIDTH, 0), leaf_of(GATES, WIDTH, 1),
+                            leaf_of(GATES, HIDDEN, 2), NULL, NULL};
+    for (int i = 3; i < GIVEN && c->states; i++)
+        in[i] = leaf_of(SEQUENCES, HIDDEN, i);
+    fv_tensor *h_last, *c_last,
+        *gates = c->strided ? fv_transpose(ctx, fv_linear(ctx, in[1], in[0], NULL), 0, 1)
+                            : fv_linear(ctx, in[0], in[1], NULL);
+    fv_tensor *lengths_of = fv_from_host(ctx, FV_I64, 1, &p.sequences, p.length);
+    fv_tensor *h = over ? fv_lstm_over_gates(ctx, gates, lengths_of, c->equal, in[2], in[3], in[4],
+                                             c->reverse, &h_last, &c_last)
+                        : fv_lstm_varlen(ctx, gates, lengths_of, in[2], in[3], in[4], c->reverse,
+                                         &h_last, &c_last);
+    fv_tensor *loss =
+        fv_add(ctx, weighed(h),
+               fv_add(ctx, weighed(h_last), fv_mul(ctx, weighed(c_last), weighed(c_last))));
+    CHECK_OK(ctx, fv_tensor_read(ctx, loss, out, sizeof *out));
+    fv_ctx_memory(ctx, &before);
+    fv_ctx_memory_reset_peak(ctx);
+    CHECK_OK(ctx, fv_backward(ctx, loss));
+    fv_ctx_memory(ctx, &after);
+    for (int i = 0; i < GIVEN; i++)
+        if (in[i])
+            CHECK_OK(ctx, fv_tensor_read(ctx, fv_grad(ctx, in[i]), out + 1 + i * MOST_ROWS * GATES,
+                                         (size_t)fv_tensor_count(in[i]) * sizeof *out));
+    fv_scope_end(ctx);
+    fv_packed_free(&p);
+    return (memory){before.used_bytes, after.peak_bytes - before.used_bytes};
+}
+
+/* An LSTM that overwrites its gates has the same bits and keeps one array of their size less;
+ * backward makes no second one. */
+static void gates_are_overwritten(void)
+{
+    static float want[1 + GIVEN * MOST_ROWS * GATES], got[1 + GIVEN * MOST_ROWS * GATES];
+    static const int64_t all[] = {LONG, LONG, LONG, LONG}, one[] = {1, 1, 1, 1};
+    static const int64_t ragged[] = {3, LONG, 1, 31};
+    const int64_t *const lists[] = {all, one, ragged};
+    const uint64_t bytes = sizeof(float[MOST_ROWS * GATES]);
+    for (int i = 0; i < 24; i++) {
+        const lstm_case c = {.lengths = lists[i / 8],
+                             .equal = i < 16,
+                             .reverse = i & 1,
+                             .states = i & 2,
+                             .strided = i & 4};
+        const memory plain = run_lstm(&c, false, want), less = run_lstm(&c, true, got);
+        CHECK(memcmp(want, got, sizeof want) == 0);
+        if (c.lengths != all || c.strided) continue;
+        CHECK(less.kept + bytes <= plain.kept);
+        CHECK(4 * less.more < 3 * bytes); /* it frees others meanwhile */
+    }
+}
+
+/* Gates that the caller has made stay as they are, for the next run. */
+static void given_gates_stay(void)
+{
+    fv_params *params = NULL;
+    fv_rnn rnn;
+    fv_rnn_config cfg;
+    fv_packed_sequences p;
+    fv_rnn_config_init(&cfg, sizeof cfg);
+    cfg.cell = FV_CELL_LSTM;
+    cfg.input = WIDTH;
+    cfg.hidden = HIDDEN;
+    CHECK_OK(ctx, fv_params_create(ctx, &params));
+    CHECK_OK(ctx, fv_rnn_create(params, "", &cfg, &rnn));
+    CHECK_OK(ctx, fv_pack_sequences(ctx, SEQUENCES, lengths, &p));
+    fv_tensor *const gates[2] = {fv_rnn_gates(ctx, &rnn, 0, varlen_rows(&p, -1)), NULL};
+    float first[SEQUENCES * STEPS * HIDDEN], second[SEQUENCES * STEPS * HIDDEN];
+    const size_t bytes = (size_t)p.total * HIDDEN * sizeof *first;
+    CHECK_OK(ctx, fv_tensor_read(ctx, fv_rnn_run_gates(ctx, &rnn, gates, &p, NULL), first, bytes));
+    CHECK_OK(ctx, fv_tensor_read(ctx, fv_rnn_run_gates(ctx, &rnn, gates, &p, NULL), second, bytes));
+    CHECK(memcmp(first, second, bytes) == 0);
+    fv_packed_free(&p);
+    fv_params_destroy(&params);
+}
+
+/* Rows of all sequences from time step `from` on, as many steps as `p` has. */
+static fv_tensor *rows_from(const fv_packed_sequences *p, int64_t from)
+{
+    float host[SEQUENCES * STEPS * WIDTH];
+    for (int64_t t = 0; t < p->steps; t++)
+        for (int64_t i = 0; i < p->rows[t]; i++)
+            row_of(p->order[i], from + t, host + (p->first[t] + i) * WIDTH);
+    return fv_from_host(ctx, FV_F32, 2, (int64_t[]){p->total, WIDTH}, host);
+}
+
+/* Two halves give the last states of the whole, also if one struct holds the states. */
+static void states_continue_in_place(void)
+{
+    static const int64_t whole[] = {6, 6, 6, 6}, half[] = {3, 3, 3, 3};
+    for (int cell = 0; cell < FV_CELL_COUNT; cell++) {
+        fv_params *params = NULL;
+        fv_rnn rnn;
+        fv_rnn_config cfg;
+        fv_rnn_state state, want;
+        fv_packed_sequences all, part;
+        fv_rnn_config_init(&cfg, sizeof cfg);
+        cfg.cell = (fv_cell)cell;
+        cfg.input = WIDTH;
+        cfg.hidden = HIDDEN;
+        cfg.layers = 2;
+        CHECK_OK(ctx, fv_params_create(ctx, &params));
+        CHECK_OK(ctx, fv_rnn_create(params, "", &cfg, &rnn));
+        CHECK_OK(ctx, fv_pack_sequences(ctx, SEQUENCES, whole, &all));
+        CHECK_OK(ctx, fv_pack_sequences(ctx, SEQUENCES, half, &part));
+        fv_rnn_run(ctx, &rnn, rows_from(&all, 0), &all, NULL, false, &want);
+        fv_rnn_run(ctx, &rnn, rows_from(&part, 0), &part, NULL, false, &state);
+        fv_rnn_run(ctx, &rnn, rows_from(&part, 3), &part, &state, false, &state);
+        for (int layer = 0; layer < cfg.layers; layer++)
+            for (int64_t i = 0; i < SEQUENCES; i++) {
+                float a[HIDDEN], b[HIDDEN];
+                read_state(want.h[layer][0], i, a);
+                read_state(state.h[layer][0], i, b);
+                CHECK(memcmp(a, b, sizeof a) == 0);
+            }
+        fv_packed_free(&part);
+        fv_packed_free(&all);
+        fv_params_destroy(&params);
+    }
+}
+
 TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
@@ -284,6 +447,9 @@ TEST_MAIN(argc, argv)
     RUN(neighbours_do_not_matter);
     RUN(pools_see_their_own_steps_only);
     RUN(a_failed_run_has_invalid_states);
+    RUN(gates_are_overwritten);
+    RUN(given_gates_stay);
+    RUN(states_continue_in_place);
     fv_ctx_destroy(&ctx);
     return TEST_END();
 }

@@ -88,21 +88,29 @@ static fv_sequence_args args_of(const problem *p, fv_kernel_id id)
     return a;
 }
 
-/* Runs the launch into fresh results. */
-static launch run(const launch *l, fv_dtype dtype, const problem *p, fv_simd level, int threads)
+/* Runs the launch into fresh results; if `over` is not negative, result `to` goes over a copy of
+ * that operand. */
+static launch run_over(const launch *l, int to, int over, fv_dtype dtype, const problem *p,
+                       fv_simd level, int threads)
 {
     launch done = *l;
     void *ptr[FV_KERNEL_MAX_PTR] = {0};
-    for (int i = 0; i < FV_KERNEL_MAX_PTR; i++) {
-        if (i < l->outs && l->ptr[i].data) done.ptr[i] = vec_new(dtype, l->ptr[i].n);
+    for (int i = 0; i < l->outs; i++)
+        if (l->ptr[i].data) done.ptr[i] = vec_new(dtype, l->ptr[i].n);
+    if (over >= 0) done.ptr[to] = done.ptr[over] = vec_copy(l->ptr[over]);
+    for (int i = 0; i < FV_KERNEL_MAX_PTR; i++)
         ptr[i] = done.ptr[i].data;
-    }
     kernel_level(level);
     setup.pool = pools[threads];
     setup.dropped = p->dropped;
     const fv_sequence_args a = args_of(p, l->id);
     kernel_run(l->id, dtype, ptr, &a);
     return done;
+}
+
+static launch run(const launch *l, fv_dtype dtype, const problem *p, fv_simd level, int threads)
+{
+    return run_over(l, 0, -1, dtype, p, level, threads);
 }
 
 /* ---- equal bits -------------------------------------------------------------------- */
@@ -439,6 +447,31 @@ static void packed_sequences_equal_each_alone(void)
     }
 }
 
+/* An LSTM's activations over its gates, and backward the gates' gradient over the activations. */
+static void results_may_take_an_operands_place(void)
+{
+    static const struct over {
+        int kernel, to, from;
+    } over[2] = {{0, 2, 5}, {1, 0, 7}};
+    for (int round = 0; round < 12; round++) {
+        problem p = round % 3 == 0 ? packed_problem(ragged, RAGGED, 37, true)
+                                   : problem_of(5, round % 3 * 7, round % 2 ? 15 : 67, true);
+        p.args.reverse = (round & 4) != 0;
+        for (int k = 0; k < 2; k++) {
+            const struct over *o = &over[k];
+            const launch l = make_launch(kernels[o->kernel], FV_F32, &p);
+            const launch want = run(&l, FV_F32, &p, FV_SIMD_SCALAR, 1);
+            for (int level = FV_SIMD_SCALAR; level <= (int)fv_simd_detect(); level++)
+                for (int threads = 1; threads <= 4; threads += 3) {
+                    const launch got =
+                        run_over(&l, o->to, o->from, FV_F32, &p, (fv_simd)level, threads);
+                    compare(&want, &got, &p, (fv_simd)level, threads);
+                }
+            vec_free_all();
+        }
+    }
+}
+
 static void bad_lengths_raise_a_fault(void)
 {
     static const int64_t bad[][3] = {{2, 3, 1}, {3, 3, 0}, {4, 1, 2}, {3, 2, -1}, {6, 6, 6}};
@@ -471,6 +504,7 @@ TEST_MAIN(argc, argv)
     RUN(dropped_terms_agree);
     RUN(empty_sizes_are_nothing);
     RUN(packed_sequences_equal_each_alone);
+    RUN(results_may_take_an_operands_place);
     RUN(bad_lengths_raise_a_fault);
     for (int threads = 1; threads <= MAX_THREADS; threads++)
         fv_pool_destroy(&pools[threads]);

@@ -142,6 +142,72 @@ static void long_pairs_are_cut(void)
     fv_text_task *t = open_run(ctx, more, &run);
     for (size_t i = 0; t && i < sizeof known / sizeof *known; i++)
         check_example(t, (int64_t)i, known[i].kept_a, known[i].kept_b);
+    int64_t kept = 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        kept += (int64_t)(strlen(known[i].kept_a) + strlen(known[i].kept_b));
+    if (t) CHECK_EQ(t->part[FV_TEXT_TRAIN].count, kept);
+    fv_run_destroy(&run);
+    fv_ctx_destroy(&ctx);
+}
+
+/* Whether piece `i` of one part is piece `k` of another. */
+static bool same_piece(const fv_text_part *a, int64_t i, const fv_text_part *b, int64_t k)
+{
+    if (k >= b->piece_count) return false;
+    const fv_text_piece *x = &a->pieces[i], *y = &b->pieces[k];
+    return x->length == y->length && x->second == y->second && x->label == y->label &&
+           memcmp(a->tokens + x->at, b->tokens + y->at, (size_t)x->length * sizeof *a->tokens) == 0;
+}
+
+/* What is held out and what is left are all pairs of the table, each once and in their order. */
+static void held_out_pairs_are_the_others(void)
+{
+    fv_ctx *ctx = run_context(1, 5);
+    char path[512];
+    snprintf(path, sizeof path, "%s", folder_path("table.tsv"));
+    const run_setting whole[] = {{"data.train_csv", path}, {"data.valid_csv", path}, {NULL, NULL}};
+    const run_setting share[] = {{"data.train_csv", path}, {NULL, NULL}};
+    fv_run *run[2] = {NULL, NULL};
+    const fv_text_task *all = open_run(ctx, whole, &run[0]), *split = open_run(ctx, share, &run[1]);
+    if (all && split) {
+        const fv_text_part *from = &all->part[FV_TEXT_TRAIN];
+        int64_t next[FV_TEXT_PARTS] = {0}, tokens = 0;
+        CHECK_EQ(from->piece_count, 320);
+        for (int64_t i = 0; i < from->piece_count; i++) {
+            int part = 0;
+            while (part < FV_TEXT_PARTS && !same_piece(from, i, &split->part[part], next[part]))
+                part++;
+            CHECK(part < FV_TEXT_PARTS);
+            if (part < FV_TEXT_PARTS) next[part]++;
+        }
+        for (int part = 0; part < FV_TEXT_PARTS; part++) {
+            CHECK_EQ(next[part], split->part[part].piece_count);
+            tokens += split->part[part].count;
+        }
+        CHECK_EQ(tokens, from->count);
+        CHECK_NEAR((double)next[FV_TEXT_VALID], 0.2 * 320, 29); /* four deviations */
+    }
+    fv_run_destroy(&run[0]);
+    fv_run_destroy(&run[1]);
+    fv_ctx_destroy(&ctx);
+}
+
+/* Samples of training show both texts. */
+static void samples_have_both_texts(void)
+{
+    static const char table[] = "a,b,label\nfirst,second,x\nthird,fourth,y\n";
+    fv_ctx *ctx = run_context(1, 5);
+    char path[512];
+    snprintf(path, sizeof path, "%s", folder_path("samples.csv"));
+    file_write(path, table, sizeof table - 1);
+    const run_setting more[] = {{"data.train_csv", path}, {"data.valid_csv", path}, {NULL, NULL}};
+    fv_run *run = NULL;
+    fv_text_task *t = open_run(ctx, more, &run);
+    fv_text out = {0};
+    if (t) CHECK_OK(ctx, fv_text_show_classes(t, fv_run_model(run), 1, &out));
+    static const char want[] = "text        first\nsecond text second\nclass       x\nprediction  ";
+    CHECK(out.data && strncmp(out.data, want, sizeof want - 1) == 0);
+    fv_text_free(ctx, &out);
     fv_run_destroy(&run);
     fv_ctx_destroy(&ctx);
 }
@@ -238,6 +304,30 @@ static void by_hand(fv_ctx *ctx, const fv_text_pair *pair, bool typed, float p[2
     fv_model_close(&model);
 }
 
+/* More pairs than one pass holds: each as in a call of its own. */
+static void check_many(fv_ctx *ctx, fv_classifier *c)
+{
+    enum { PAIRS = 70 };
+    static const char *const words[] = {"rose 0", "sky 1", "sun 2", "ice 3", "the sun 4"};
+    fv_text_pair pairs[PAIRS];
+    float p[PAIRS];
+    const fv_classifications *found = NULL;
+    for (int i = 0; i < PAIRS; i++) {
+        const char *a = words[i % 5], *b = words[i / 5 % 5];
+        pairs[i] = (fv_text_pair){{a, strlen(a)}, {b, strlen(b)}};
+    }
+    CHECK_OK(ctx, fv_classify_pairs(c, PAIRS, pairs, &found));
+    CHECK(found && found->count == PAIRS);
+    for (int i = 0; found && i < PAIRS; i++) {
+        CHECK_EQ(found->row[i].text, i);
+        p[i] = found->row[i].p[0];
+    }
+    for (int i = 0; i < PAIRS; i++) {
+        CHECK_OK(ctx, fv_classify_pairs(c, 1, pairs + i, &found));
+        CHECK(found && found->row[0].p[0] == p[i]);
+    }
+}
+
 static void the_folder_classifies_pairs(void)
 {
     const fv_text_pair pairs[] = {{{"the sun", 7}, {"sun 3", 5}},
@@ -265,6 +355,7 @@ static void the_folder_classifies_pairs(void)
     const float together = found ? found->row[1].p[0] : 0;
     CHECK_OK(ctx, fv_classify_pairs(c, 1, pairs + 1, &found));
     CHECK(found && found->row[0].p[0] == together); /* the bits do not depend on the call */
+    check_many(ctx, c);
     CHECK_EQ(fv_classify_pairs(c, 0, pairs, &found), FV_ERR_ARGUMENT);
     const fv_text_pair bad[] = {{{"\xff", 1}, {"a", 1}}, {{"a", 1}, {"\xff", 1}}};
     for (int i = 0; i < 2; i++)
@@ -334,7 +425,7 @@ static void generated_pairs_have_the_class_of_their_facts(void)
 {
     enum { DRAWN = 3000 };
     const fv_generated_set *set = fv_generated_set_find("entailment");
-    int count[3] = {0}, second[3] = {0};
+    int count[3] = {0}, second[3] = {0}, named[3] = {0};
     CHECK(set && set->has_labels && set->has_pairs);
     for (int i = 0; set && i < DRAWN; i++) {
         fv_drawn d;
@@ -345,10 +436,13 @@ static void generated_pairs_have_the_class_of_their_facts(void)
         const int class = d.label[0] == 'e' ? 0 : d.label[0] == 'c' ? 1 : 2;
         count[class]++;
         second[class] += strstr(d.target, "white") != NULL;
+        named[class] += !strstr(d.target, "animal") && !strstr(d.target, "person") &&
+                        !strstr(d.target, "machine");
     }
     for (int k = 0; k < 3; k++) {
         CHECK_NEAR(count[k] / (double)DRAWN, 1.0 / 3, 0.04); /* four deviations */
         CHECK_NEAR(second[k] / (double)count[k], 1.0 / 18, 0.03);
+        CHECK_NEAR(named[k] / (double)count[k], 0.5, 0.07); /* the subject, not its kind */
     }
 }
 
@@ -360,6 +454,8 @@ TEST_MAIN(argc, argv)
     write_table("table.tsv", '\t');
     RUN(both_columns_are_read);
     RUN(long_pairs_are_cut);
+    RUN(held_out_pairs_are_the_others);
+    RUN(samples_have_both_texts);
     RUN(bad_recipes_are_reported);
     RUN(a_class_of_two_texts_is_learned);
     RUN(the_folder_classifies_pairs);

@@ -216,6 +216,7 @@ FV_API fv_tensor *fv_spectral_norm_run(fv_ctx *ctx, const fv_spectral_norm *norm
  *     fv_tensor *cat = fv_picture_floats(ctx, pixels, 224, 224);        // f32 [3, 224, 224]
  *     fv_augment how = {.crop = {192, 192}, .flip = true, .brightness = 0.2, .colour = 0.1};
  *     cat = fv_picture_augment(ctx, cat, &how, 17);         // row 17 of the step: [3, 192, 192]
+ *     cat = fv_picture_resize(ctx, cat, 224, 224);          // the crop enlarged
  *
  * channels 0 keeps what the file has, 1 or 3. Bits beyond eight are dropped; where a PNG is
  * transparent, white shows. Errors: IO, FORMAT (not a picture, damaged, ends early), LIMIT

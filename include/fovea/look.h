@@ -317,7 +317,7 @@ typedef struct fv_look_series {
     bool points_only; /* scatter plot: no line */
     bool dashed;
     const char *const *labels; /* [count]: text beside each point; NULL: none. One that would cover
-                                  an earlier one is left out */
+                                  an earlier one of the series is left out */
 } fv_look_series;
 
 typedef struct fv_look_plot {

@@ -124,8 +124,8 @@ FV_API FV_MUST_USE fv_status fv_rnn_create(fv_params *params, const char *prefix
                                            const fv_rnn_config *cfg, fv_rnn *out);
 
 /* x [total, input] -> [total, hidden (x 2)]. `start` (or NULL: zeros) and `last` (or NULL) are in
- * the given order of sequences. After a failure, states that were not computed
- * are invalid tensors. */
+ * the given order of sequences, and may be one struct, which continues the sequences. After a
+ * failure, states that were not computed are invalid tensors. */
 FV_API fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x,
                              const fv_packed_sequences *packed, const fv_rnn_state *start,
                              bool training, fv_rnn_state *last);

@@ -294,7 +294,7 @@ static void write_places(const glyph *g, int n, fv_media_example *out)
     out->places = n;
 }
 
-/* The digits of string `number`; *d continues with the draws that place them. */
+/* The digits of string `number`; then *d draws where they are. */
 static fv_status choose_digits(string_set *s, fv_media_part part, int64_t number, fv_draws *d,
                                int *count)
 {

@@ -248,6 +248,8 @@ static void mark_invalid(const fv_ctx *ctx, fv_rnn_state *last)
 fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, const fv_packed_sequences *p,
                       const fv_rnn_state *start, bool training, fv_rnn_state *last)
 {
+    fv_rnn_state given; /* `last` may be `start` */
+    if (start) given = *start;
     mark_invalid(ctx, last);
     if (ctx->error != FV_OK) return ctx->invalid;
     if (p->sequences == 0 || fv_tensor_rank(x) != 2 || fv_tensor_size(x, 0) != p->total) {
@@ -255,7 +257,7 @@ fv_tensor *fv_rnn_run(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *x, const fv_pac
                   (long long)rnn->cfg.input);
         return ctx->invalid;
     }
-    return run_layers(ctx, rnn, x, NULL, p, start, training, last);
+    return run_layers(ctx, rnn, x, NULL, p, start ? &given : NULL, training, last);
 }
 
 fv_tensor *fv_rnn_gates(fv_ctx *ctx, const fv_rnn *rnn, int direction, fv_tensor *x)

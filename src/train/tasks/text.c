@@ -79,7 +79,7 @@ static fv_status find_texts(fv_text_task *run, fv_data_spec *spec)
                  "%s is missing, expected a file (or data.made)",
                  run->goal == FV_TEXT_CLASSIFY ? "data.train_csv" : "data.train_text");
     FV_RETURN_IF(run->goal == FV_TEXT_CLASSIFY && run->made && !run->made->has_labels, run->ctx,
-                 FV_ERR_ARGUMENT, "data.made: %s have no classes, expected sentences",
+                 FV_ERR_ARGUMENT, "data.made: %s have no classes, expected sentences or entailment",
                  run->made->name);
     FV_RETURN_IF(run->goal != FV_TEXT_CLASSIFY &&
                      *fv_recipe_text(run->recipe, "data.second_column"),

@@ -8,7 +8,7 @@
 
 static const fv_key keys[] = {
     {"data.made", FV_KEY_CHOICE, "none", 0, 0, "none",
-     "generated data, in place of files; classify needs sentences"},
+     "generated data, in place of files; classify needs sentences or entailment"},
     {"data.train_pairs", FV_KEY_INT, "20000", 1, 1e9, NULL, "generated examples for training"},
     {"data.valid_pairs", FV_KEY_INT, "500", 1, 1e9, NULL, "generated examples for validation"},
     {"data.train_source", FV_KEY_PATH, "", 0, 0, NULL, "source texts for training, one per line"},
