@@ -18,13 +18,9 @@
  * Weights that are read more often than written are packed once, as floats or in fewer
  * bits; a product with one row takes as long as reading them:
  *
- *     float *panels = aligned_alloc(64, fv_gemm_packed_floats(k, n) * sizeof *panels);
- *     fv_status s = fv_gemm_pack(k, n, b, b_row, b_col, panels);
- *     g.b_packed = 1;
- *     s = fv_gemm_run(&g, a, panels, NULL, scratch, need, c);
- *
  *     void *w = aligned_alloc(64, fv_gemm_packed_bytes(k, n, FV_WEIGHT_I8));
- *     s = fv_gemm_pack_as(k, n, b, b_row, b_col, FV_WEIGHT_I8, w);
+ *     fv_status s = fv_gemm_pack_as(k, n, b, b_row, b_col, FV_WEIGHT_I8, w);
+ *     g.b_packed = 1;
  *     g.b_form = FV_WEIGHT_I8;
  *     s = fv_gemm_run(&g, a, w, NULL, scratch, need, c);
  *
