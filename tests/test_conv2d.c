@@ -69,6 +69,11 @@ static const shape shapes[] = {
     {1, 40, 3, 49, 66, {2, 1}, {.stride = {4, 2}, .padding = {2, 0}}}, /* in rounds of rows, */
     {1, 2, 3, 1, 9, {2, 1}, {.stride = {2, 2}, .padding = {1, 0}, .dilation = {2, 1}}}, /* or all */
     {1, 2, 3, 140, 9, {1, 1}, {.stride = {65, 2}}},
+    {2, 4, 20, 16, 16, {1, 1}, {.groups = 1}},    /* channels a kilobyte apart: copied, */
+    {1, 3, 5, 16, 32, {1, 1}, {.groups = 1}},     /* two vectors a row, */
+    {1, 3, 5, 6, 64, {1, 1}, {.stride = {2, 2}}}, /* every second column, */
+    {2, 3, 5, 7, 31, {1, 1}, {.stride = {2, 2}}}, /* and the last one alone */
+    {1, 3, 5, 6, 30, {1, 1}, {.stride = {2, 2}, PAD1}},
     {2, 5, 130, 24, 24, {1, 1}, {.groups = 1}}, /* three panels share blocks of pixels, */
     {3, 10, 260, 17, 9, {1, 1}, {.stride = {2, 2}, .groups = 2}}, /* in groups */
 };

@@ -11,6 +11,7 @@
  * read without steps.
  */
 #include "kernels/image.h"
+#include "kernels/simd/conv2d_copy.h"
 #include "kernels/simd/conv2d_images.h"
 #include "kernels/simd/conv2d_plan.h"
 #include "kernels/simd/conv2d_tile.h"
@@ -44,27 +45,7 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
-/* ---- copying the source ---------------------------------------------------------------- */
-
-/* Whether any tap reads rows (columns) whose distance from the first one is `at`. */
-FV_INLINE bool is_read(const fv_conv2d_plan *p, int axis, int64_t at)
-{
-    return p->step[axis] == 1 || p->step[axis] > 64 || p->read[axis] >> at % p->step[axis] & 1;
-}
-
-FV_INLINE void copy_run(float *out, const float *in, int64_t n)
-{
-    for (; n >= FV_VEC; n -= FV_VEC, in += FV_VEC, out += FV_VEC)
-        fv_vec_store(out, fv_vec_load(in));
-    if (n > 0) fv_vec_store_part(out, (int)n, fv_vec_load_part(in, (int)n));
-}
-
-/* in[0], in[2], ... of `pairs` pairs */
-FV_INLINE void copy_even(float *out, const float *in, int64_t pairs)
-{
-    vf even, odd;
-    V_LOOP(pairs, 0, v_load_pairs(in + 2 * i, count, &even, &odd); v_store(out + i, count, even));
-}
+/* ---- tiles ----------------------------------------------------------------------------- */
 
 FV_INLINE void fill(float *out, int64_t n, fv_vec value)
 {
@@ -72,71 +53,6 @@ FV_INLINE void fill(float *out, int64_t n, fv_vec value)
         fv_vec_store(out, value);
     if (n > 0) fv_vec_store_part(out, (int)n, value);
 }
-
-FV_INLINE void fill_zeros(float *out, int64_t n) { fill(out, n, fv_vec_zero()); }
-
-/* Every step-th element from `at` on of a source row: out[begin, end) are inside the row, and of
- * out[begin, pairs) also the next element. */
-typedef struct row_copy {
-    int64_t at, step, begin, pairs, end, length;
-} row_copy;
-
-static row_copy row_copy_of(const fv_conv2d_plan *p, int64_t remainder)
-{
-    row_copy c = {.at = p->low[1] + remainder, .step = p->step[1], .length = p->cols};
-    const int64_t width = p->from[1];
-    c.begin = smaller(c.length, c.at < 0 ? divide_up(-c.at, c.step) : 0);
-    c.end = smaller(c.length, width > c.at ? divide_up(width - c.at, c.step) : 0);
-    c.end = larger(c.begin, c.end);
-    c.pairs = larger(c.begin, smaller(c.end, (width - c.at) / 2));
-    return c;
-}
-
-FV_INLINE void copy_row(const row_copy *c, float *out, const float *in)
-{
-    int64_t i = c->begin;
-    in += c->at;
-    fill_zeros(out, c->begin);
-    if (c->step == 1) {
-        copy_run(out + i, in + i, c->end - i);
-        i = c->end;
-    }
-    if (c->step == 2) {
-        copy_even(out + i, in + 2 * i, c->pairs - i);
-        i = c->pairs;
-    }
-    for (; i < c->end; i++)
-        out[i] = in[i * c->step];
-    fill_zeros(out + i, c->length - i);
-}
-
-/* Work items are planes (image, channel) of the source. */
-static void copy_source(const void *arg, int64_t begin, int64_t end, int thread)
-{
-    (void)thread;
-    const conv_job *j = arg;
-    const fv_conv2d_plan *p = j->p;
-    const int64_t rows = fv_conv2d_copied_rows(p, j->rows), area = p->from[0] * p->from[1];
-    const int64_t top = p->low[0] + j->first_row * p->step[0];
-    for (int64_t x = 0; x < p->step[1] / p->skip[1]; x++) {
-        if (!is_read(p, 1, x)) continue;
-        const row_copy how = row_copy_of(p, x);
-        for (int64_t item = begin; item < end; item++) {
-            const float *in = j->src + (j->first_image * p->from_c + item) * area;
-            float *out = j->source + item / p->from_c * p->image + item % p->from_c * p->channel +
-                         x * p->cols;
-            for (int64_t row = 0; row < rows; row++, out += p->row) {
-                const int64_t y = top + row * p->skip[0];
-                if (y < 0 || y >= p->from[0])
-                    fill_zeros(out, p->cols);
-                else if (is_read(p, 0, row * p->skip[0]))
-                    copy_row(&how, out, in + y * p->from[1]);
-            }
-        }
-    }
-}
-
-/* ---- tiles ----------------------------------------------------------------------------- */
 
 /* The pieces of one tile, and the rows of the window that are inside the image for any of them. */
 typedef struct tile_place {
@@ -250,6 +166,8 @@ static void sum_nothing(const conv_job *j, fv_conv2d_tile *t, int rows, tile_sum
     t->out_row = FV_CONV_COLS;
     for (int i = 0; i < j->phases; i++) {
         t->out = sums[i];
+        t->from = j->from[i];
+        t->with = j->with[i];
         if (j->at[i].taps[1] == 0) fv_conv2d_tile_run(t, rows, FV_CONV_VECS, j->p->pieces);
     }
 }
@@ -308,11 +226,12 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
         const int tiles = (int)smaller(j->item_tiles, j->tiles - tile);
         for (int i = 0; i < tiles; i++)
             place_tile(j, tile + i, &places[i]);
-        const int64_t group_rows = p->packed ? round_up(p->rows, FV_CONV_ROWS) : p->rows;
+        const int64_t group_rows = p->packed ? fv_conv2d_packed_rows(p->rows) : p->rows;
         for (int64_t row = first_row; row < last_row; row += j->tile_rows) {
             const int64_t channel = group * p->rows + row;
             const int rows = (int)smaller(j->tile_rows, last_row - row);
-            t.weights = j->w + group * group_rows * k + row * (p->packed ? k : t.weight_row);
+            t.weights = j->w + group * group_rows * k +
+                        (p->packed ? row / j->tile_rows * FV_CONV_ROWS * k : row * t.weight_row);
             t.bias = j->bias ? j->bias + channel : NULL;
             t.source = j->source + group * p->channels * p->channel;
             sum_nothing(j, &t, rows, sums);
@@ -373,14 +292,14 @@ static void run_phases(const fv_exec *exec, conv_job *j)
     j->tiles = divide_up(j->images * j->rows * p->row_pieces, in_tile);
     const int64_t wanted = exec->threads > 1 ? (int64_t)ITEMS_PER_THREAD * exec->threads : 1;
     j->item_tiles = ITEM_TILES;
-    j->item_rows = ITEM_ROWS;
+    j->item_rows = ITEM_ROWS / j->tile_rows * j->tile_rows;
     while (j->item_tiles > 1 &&
            groups * divide_up(p->rows, j->item_rows) * divide_up(j->tiles, j->item_tiles) < wanted)
         j->item_tiles /= 2;
     j->tile_items = divide_up(j->tiles, j->item_tiles);
-    while (j->item_rows > FV_CONV_ROWS &&
+    while (j->item_rows > j->tile_rows &&
            groups * divide_up(p->rows, j->item_rows) * j->tile_items < wanted)
-        j->item_rows = round_up(j->item_rows / 2, FV_CONV_ROWS);
+        j->item_rows = round_up(j->item_rows / 2, j->tile_rows);
     j->row_items = divide_up(p->rows, j->item_rows);
     fv_exec_rows(exec, groups * j->row_items * j->tile_items,
                  j->item_rows * j->item_tiles * FV_CONV_COLS *
@@ -402,8 +321,9 @@ static void run_round(const fv_exec *exec, conv_job *j)
     const fv_conv2d_plan *p = j->p;
     const int64_t rows = j->rows, first = next_reached(p, 0);
     if (!p->in_place)
-        fv_exec_rows(exec, j->images * p->from_c, fv_conv2d_copied_rows(p, rows) * p->channel,
-                     copy_source, j);
+        fv_conv2d_copy_source(
+            exec, &(fv_conv2d_copy){p, j->src, j->source, j->first_image, j->first_row, rows},
+            j->images);
     for (int64_t y = 0; y < fv_conv2d_phases(p, 0); y++)
         for (int64_t x = 0; x < fv_conv2d_phases(p, 1); x += j->phases) {
             const int64_t next = next_reached(p, y + 1);
@@ -425,7 +345,7 @@ static void run_plan(const fv_exec *exec, const fv_conv2d_plan *p, void *const *
                   .w = p->packed ? weights : ptr[2],
                   .bias = ptr[3],
                   .source = p->in_place ? ptr[1] : scratch,
-                  .tile_rows = FV_CONV_ROWS};
+                  .tile_rows = fv_conv2d_tile_rows(p->rows)};
     j.phases = p->data && p->apart[1] == 2 && p->to[1] > 1 ? 2 : 1;
     for (int i = 0; i < j.phases; i++) {
         j.from[i] = (int64_t *)(weights + p->weight_floats) + 2 * i * p->taps;
@@ -452,7 +372,7 @@ static void run_plan(const fv_exec *exec, const fv_conv2d_plan *p, void *const *
 static bool images_pay(const fv_conv2d_plan *p)
 {
     enum { SHORT_SUM = 256 };
-    return p->grid[1] < FV_CONV_COLS && p->channels * p->taps > SHORT_SUM &&
+    return p->grid[1] < FV_VEC && p->channels * p->taps > SHORT_SUM &&
            fv_conv2d_images_fit(&p->args);
 }
 

@@ -28,7 +28,7 @@ typedef struct images_job {
     const int64_t *from, *to;     /* sizes of source and result */
     int64_t from_c, to_c;
     int64_t pitch; /* floats of a reordered pixel */
-    int64_t block, blocks, item_rows, row_items;
+    int64_t block, blocks, tile_rows, item_rows, row_items;
     int64_t first; /* image */
     int images;    /* of this round */
     const float *src, *w, *bias;
@@ -185,7 +185,8 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
         const int64_t rows = smaller(j->item_rows, j->rows - first_row);
         const int pixels = (int)smaller(j->block, area - pixel);
         const float *weights =
-            j->weights + (group * round_up(j->rows, FV_CONV_ROWS) + first_row) * k;
+            j->weights +
+            (group * fv_conv2d_packed_rows(j->rows) + first_row / j->tile_rows * FV_CONV_ROWS) * k;
         fv_conv2d_tile t = {.channels = j->channels,
                             .from = list.source,
                             .with = list.weight,
@@ -199,11 +200,11 @@ static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
         for (int p = 0; p < pixels; p++) {
             list_taps(j, (pixel + p) / j->to[1], (pixel + p) % j->to[1], &list);
             t.taps = list.count;
-            for (int64_t row = 0; row < rows; row += FV_CONV_ROWS) {
-                t.weights = weights + row * k;
+            for (int64_t row = 0; row < rows; row += j->tile_rows) {
+                t.weights = weights + row / j->tile_rows * FV_CONV_ROWS * k;
                 t.bias = j->bias ? j->bias + group * j->rows + first_row + row : NULL;
                 t.out = sums + row * t.out_row + p * IMAGES;
-                fv_conv2d_tile_run(&t, (int)smaller(FV_CONV_ROWS, rows - row), FV_CONV_VECS, 1);
+                fv_conv2d_tile_run(&t, (int)smaller(j->tile_rows, rows - row), FV_CONV_VECS, 1);
             }
         }
         for (int64_t row = 0; row < rows; row++) {
@@ -220,10 +221,11 @@ static void choose_items(const fv_exec *exec, images_job *j)
     const int64_t area = j->to[0] * j->to[1];
     j->block = area >= WIDE_BLOCK && j->channels * j->taps <= LONG_SUM ? WIDE_BLOCK : BLOCK;
     j->blocks = divide_up(area, j->block);
-    j->item_rows = SUMS / j->block;
-    while (exec->threads > 1 && j->item_rows > FV_CONV_ROWS &&
+    j->tile_rows = fv_conv2d_tile_rows(j->rows);
+    j->item_rows = SUMS / j->block / j->tile_rows * j->tile_rows;
+    while (exec->threads > 1 && j->item_rows > j->tile_rows &&
            j->args->groups * j->blocks * divide_up(j->rows, j->item_rows) < wanted)
-        j->item_rows = round_up(j->item_rows / 2, FV_CONV_ROWS);
+        j->item_rows = round_up(j->item_rows / 2, j->tile_rows);
     j->row_items = divide_up(j->rows, j->item_rows);
 }
 

@@ -4,8 +4,11 @@
 
 enum {
     ROUND_FLOATS = 1 << 17, /* of a copied source, if more than one row of results fits */
-    MOST_FLOATS = 1 << 24,  /* beyond, the reference kernel runs */
-    PACK_PIXELS = 4096      /* from so many results on, packing the weights pays */
+    SHORT_ROUND = 1 << 15,  /* if the weights stay close, which each round reads again */
+    CLOSE_WEIGHTS = 1 << 14,
+    NEAR_FLOATS = 256,     /* channels so far apart evict each other from L1 */
+    MOST_FLOATS = 1 << 24, /* beyond, the reference kernel runs */
+    PACK_PIXELS = 4096     /* from so many results on, packing the weights pays */
 };
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -105,7 +108,8 @@ static void choose_round(fv_conv2d_plan *p)
     const int64_t batch = p->args.batch;
     p->in_place = p->low[0] == 0 && p->low[1] == 0 && p->span[0] == 0 && p->span[1] == 0 &&
                   p->step[0] == 1 && p->step[1] == 1 && p->grid[0] == p->from[0] &&
-                  p->grid[1] == p->from[1] && p->grid[1] % p->piece == 0;
+                  p->grid[1] == p->from[1] && p->grid[1] % p->piece == 0 &&
+                  p->from[0] * p->from[1] % NEAR_FLOATS != 0;
     p->cols = p->row_pieces * p->piece + p->span[1] / p->step[1];
     p->channel = p->cols * (p->step[1] / p->skip[1]);
     p->row = p->from_c * p->channel;
@@ -119,7 +123,9 @@ static void choose_round(fv_conv2d_plan *p)
         return;
     }
     /* What is skipped passes through the caches as well. */
-    const double most = (double)ROUND_FLOATS / ((double)p->skip[0] * (double)p->skip[1]);
+    const double skipped = (double)p->skip[0] * (double)p->skip[1];
+    const bool close = (double)p->rows * (double)p->channels * (double)p->taps <= CLOSE_WEIGHTS;
+    const double most = !p->data && skipped == 1 && close ? SHORT_ROUND : ROUND_FLOATS / skipped;
     while (p->images > 1 && round_floats(p, p->images, p->band) > most)
         p->images = divide_up(p->images, 2);
     while (p->band > 1 && round_floats(p, p->images, p->band) > most)

@@ -184,6 +184,17 @@ void fv_conv2d_tile_run(const fv_conv2d_tile *t, int rows, int vecs, int pieces)
 
 /* ---- weights --------------------------------------------------------------------------- */
 
+int fv_conv2d_tile_rows(int64_t rows)
+{
+    const int64_t count = (rows + FV_CONV_ROWS - 1) / FV_CONV_ROWS;
+    return count > 0 ? (int)((rows + count - 1) / count) : FV_CONV_ROWS;
+}
+
+int64_t fv_conv2d_packed_rows(int64_t rows)
+{
+    return (rows + FV_CONV_ROWS - 1) / FV_CONV_ROWS * FV_CONV_ROWS;
+}
+
 typedef struct pack_job {
     int64_t rows, channels, taps; /* of one group */
     bool data;
@@ -196,11 +207,11 @@ static void pack_tiles(const void *arg, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
     const pack_job *j = arg;
-    const int64_t tiles_of_group = (j->rows + FV_CONV_ROWS - 1) / FV_CONV_ROWS;
-    const int64_t k = j->channels * j->taps;
+    const int64_t tiles_of_group = fv_conv2d_packed_rows(j->rows) / FV_CONV_ROWS;
+    const int64_t tile_rows = fv_conv2d_tile_rows(j->rows), k = j->channels * j->taps;
     for (int64_t item = begin; item < end; item++) {
-        const int64_t group = item / tiles_of_group, first = item % tiles_of_group * FV_CONV_ROWS;
-        const int64_t left = j->rows - first, rows = left < FV_CONV_ROWS ? left : FV_CONV_ROWS;
+        const int64_t group = item / tiles_of_group, first = item % tiles_of_group * tile_rows;
+        const int64_t left = j->rows - first, rows = left < tile_rows ? left : tile_rows;
         const int64_t row_apart = j->data ? j->taps : k;
         const int64_t channel_apart = j->data ? j->rows * j->taps : j->taps;
         const float *w = j->w + group * j->rows * k + first * row_apart;
@@ -223,8 +234,7 @@ static pack_job pack_job_of(const fv_conv2d_args *a, bool data)
 int64_t fv_conv2d_packed_floats(const fv_conv2d_args *a, bool data)
 {
     const pack_job j = pack_job_of(a, data);
-    const int64_t tiles_of_group = (j.rows + FV_CONV_ROWS - 1) / FV_CONV_ROWS;
-    return a->groups * tiles_of_group * FV_CONV_ROWS * j.channels * j.taps;
+    return a->groups * fv_conv2d_packed_rows(j.rows) * j.channels * j.taps;
 }
 
 void fv_conv2d_pack_weights(const fv_exec *exec, const fv_conv2d_args *a, bool data, const float *w,
@@ -233,7 +243,7 @@ void fv_conv2d_pack_weights(const fv_exec *exec, const fv_conv2d_args *a, bool d
     pack_job j = pack_job_of(a, data);
     j.w = w;
     j.packed = packed;
-    const int64_t tiles_of_group = (j.rows + FV_CONV_ROWS - 1) / FV_CONV_ROWS;
+    const int64_t tiles_of_group = fv_conv2d_packed_rows(j.rows) / FV_CONV_ROWS;
     fv_exec_rows(exec, a->groups * tiles_of_group, j.channels * j.taps * FV_CONV_ROWS, pack_tiles,
                  &j);
 }

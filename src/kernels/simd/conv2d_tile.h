@@ -34,6 +34,11 @@ typedef struct fv_conv2d_tile {
  * FV_CONV_MOST_PIECES. */
 void fv_conv2d_tile_run(const fv_conv2d_tile *t, int rows, int vecs, int pieces);
 
+/* Rows of a row tile: as even as possible over as few tiles as possible, since a tile of few rows
+ * is slower for each of them. Room for packed weights is that of whole tiles. */
+int fv_conv2d_tile_rows(int64_t rows);
+int64_t fv_conv2d_packed_rows(int64_t rows);
+
 /*
  * Weights in the order in which the tile reads them, [group][row tile][channel][tap][FV_CONV_ROWS]:
  * weight_row is 1 then, and `with` a multiple of FV_CONV_ROWS. Rows are channels of y, or with

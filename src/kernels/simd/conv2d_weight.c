@@ -14,8 +14,9 @@
 enum {
     PANEL = FV_GEMM_PANEL,
     CHANNELS = FV_GEMM_TILE_ROWS,
-    BLOCK_PIXELS = 512, /* a panel of 128 KiB */
-    SUM_ROWS = 1536,    /* panels x channels x taps of a work item */
+    NARROW_CHANNELS = 12, /* of a tile of one vector: six sums would wait for each other */
+    BLOCK_PIXELS = 512,   /* a panel of 128 KiB */
+    SUM_ROWS = 1536,      /* panels x channels x taps of a work item */
     ITEMS_PER_THREAD = 4,
     MOST_FLOATS = 1 << 24 /* of a thread's scratch; beyond, the reference kernel runs */
 };
@@ -96,7 +97,7 @@ typedef struct pixel_tile {
 
 FV_INSTANCE void run_tile(const pixel_tile *t, const int rows, const int vecs)
 {
-    fv_vec sum[FV_GEMM_TILE_ROWS][FV_TILE_VECS];
+    fv_vec sum[NARROW_CHANNELS][FV_TILE_VECS];
     FV_UNROLL
     for (int i = 0; i < rows; i++) {
         FV_UNROLL
@@ -106,16 +107,18 @@ FV_INSTANCE void run_tile(const pixel_tile *t, const int rows, const int vecs)
     const int64_t a_row = t->a_row, a_step = t->a_step;
     for (int64_t line = 0; line < t->images * t->rows; line++) {
         const int64_t image = line / t->rows, y = line % t->rows;
-        const float *a = t->a + image * t->a_image + y * t->a_line, *a3 = a + 3 * a_row;
+        const float *a = t->a + image * t->a_image + y * t->a_line;
         const float *b = t->b + image * t->b_image + y * t->b_line;
-        for (int64_t x = t->cols; x > 0; x--, a += a_step, a3 += a_step, b += PANEL) {
+        for (int64_t x = t->cols; x > 0; x--, a += a_step, b += PANEL) {
+            const float *three = a;
             fv_vec row[FV_TILE_VECS];
             FV_UNROLL
             for (int v = 0; v < vecs; v++)
                 row[v] = fv_vec_load(b + v * FV_VEC);
             FV_UNROLL
             for (int i = 0; i < rows; i++) {
-                const fv_vec one = fv_vec_set(i < 3 ? a[i * a_row] : a3[(i - 3) * a_row]);
+                if (i > 0 && i % 3 == 0) three += 3 * a_row;
+                const fv_vec one = fv_vec_set(three[i % 3 * a_row]);
                 FV_UNROLL
                 for (int v = 0; v < vecs; v++)
                     sum[i][v] = fv_vec_fma(one, row[v], sum[i][v]);
@@ -130,23 +133,33 @@ FV_INSTANCE void run_tile(const pixel_tile *t, const int rows, const int vecs)
     }
 }
 
-FV_INLINE void run_rows(const pixel_tile *t, const int rows, int vecs)
-{
-    if (vecs == 1) run_tile(t, rows, 1);
-    if (vecs == 2) run_tile(t, rows, 2);
-    if (vecs == 3 && FV_TILE_VECS > 2) run_tile(t, rows, 3);
-    if (vecs == 4 && FV_TILE_VECS > 2) run_tile(t, rows, 4);
-}
+typedef void (*tile_fn)(const pixel_tile *t);
 
-typedef void (*tile_fn)(const pixel_tile *t, int vecs);
+#define TILE(rows, vecs)                                                                           \
+    static void tile_##rows##x##vecs(const pixel_tile *t) { run_tile(t, rows, vecs); }
+#define NAME(rows, vecs) tile_##rows##x##vecs,
+#define SIX(what, vecs)                                                                            \
+    what(1, vecs) what(2, vecs) what(3, vecs) what(4, vecs) what(5, vecs) what(6, vecs)
+#define TWELVE(what, vecs)                                                                         \
+    SIX(what, vecs)                                                                                \
+    what(7, vecs) what(8, vecs) what(9, vecs) what(10, vecs) what(11, vecs) what(12, vecs)
 
-static void tile_1(const pixel_tile *t, int vecs) { run_rows(t, 1, vecs); }
-static void tile_2(const pixel_tile *t, int vecs) { run_rows(t, 2, vecs); }
-static void tile_3(const pixel_tile *t, int vecs) { run_rows(t, 3, vecs); }
-static void tile_4(const pixel_tile *t, int vecs) { run_rows(t, 4, vecs); }
-static void tile_5(const pixel_tile *t, int vecs) { run_rows(t, 5, vecs); }
-static void tile_6(const pixel_tile *t, int vecs) { run_rows(t, 6, vecs); }
-static const tile_fn tiles[FV_GEMM_TILE_ROWS] = {tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
+TWELVE(TILE, 1)
+SIX(TILE, 2)
+#if FV_SIMD_LEVEL != 2
+SIX(TILE, 3)
+SIX(TILE, 4)
+#endif
+
+/* [vecs - 1][rows - 1] */
+static const tile_fn tiles[FV_TILE_VECS][NARROW_CHANNELS] = {
+    {TWELVE(NAME, 1)},
+    {SIX(NAME, 2)},
+#if FV_SIMD_LEVEL != 2
+    {SIX(NAME, 3)},
+    {SIX(NAME, 4)},
+#endif
+};
 
 /* ---- blocks of pixels ------------------------------------------------------------------ */
 
@@ -182,9 +195,10 @@ static interval inside(const fv_conv2d_args *a, int axis, int64_t offset, int64_
     return i;
 }
 
-/* The product of one tap with up to CHANNELS channels from `channel` of the item on. */
+/* The product of one tap with `channels` channels, as many as a tile has, from `channel` of the
+ * item on. */
 static void add_tap(const weight_job *j, const work_item *item, const pixel_block *block,
-                    int64_t channel, int64_t tap)
+                    int64_t channel, int64_t channels, int64_t tap)
 {
     const fv_conv2d_args *a = j->args;
     const int64_t index = item->tap + tap, plane = a->in[0] * a->in[1];
@@ -208,11 +222,11 @@ static void add_tap(const weight_job *j, const work_item *item, const pixel_bloc
                     .b_line = a->out[1] * PANEL,
                     .c_row = item->taps * PANEL};
     const int64_t pixel = y.begin * a->out[1] + x.begin;
-    const int64_t rows = smaller(CHANNELS, item->channels - channel);
     for (int col = 0; col < item->outputs; col += FV_TILE_COLS) {
         t.b = item->panel + pixel * PANEL + col;
         t.c = item->sums + (channel * item->taps + tap) * PANEL + col;
-        tiles[rows - 1](&t, (int)divide_up(smaller(FV_TILE_COLS, item->outputs - col), FV_VEC));
+        const int64_t vecs = divide_up(smaller(FV_TILE_COLS, item->outputs - col), FV_VEC);
+        tiles[vecs - 1][channels - 1](&t);
     }
 }
 
@@ -298,10 +312,12 @@ static work_item panel_of(const weight_job *j, const item_panels *item, int64_t 
 
 static void add_block(const weight_job *j, const work_item *item, const pixel_block *block)
 {
+    const int64_t most = item->outputs <= FV_VEC ? NARROW_CHANNELS : CHANNELS;
+    const int64_t channels = divide_up(item->channels, divide_up(item->channels, most));
     pack_gradient(j, item, block);
-    for (int64_t c = 0; c < item->channels; c += CHANNELS)
+    for (int64_t c = 0; c < item->channels; c += channels)
         for (int64_t tap = 0; tap < item->taps; tap++)
-            add_tap(j, item, block, c, tap);
+            add_tap(j, item, block, c, smaller(channels, item->channels - c), tap);
 }
 
 static void run_items(const void *arg, int64_t begin, int64_t end, int thread)
