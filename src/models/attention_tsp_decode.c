@@ -30,11 +30,12 @@ static fv_tensor *queries(fv_ctx *ctx, const fv_attention_tsp *m, const fv_point
 {
     const int64_t rows = sets->rows, count = rows * a->longest, width = m->width;
     const size_t bytes = (size_t)(2 * count + rows) * sizeof(int64_t);
-    int64_t *constant = fv_mem_alloc(&ctx->mem, bytes), *last = constant + count;
+    int64_t *constant = fv_mem_alloc(&ctx->mem, bytes);
     if (!constant) {
         fv_poison(ctx, FV_ERR_MEMORY, "no memory for %lld steps", (long long)count);
         return ctx->invalid;
     }
+    int64_t *last = constant + count;
     find_rows(sets, a, constant, last, last + count);
     fv_tensor *first = fv_from_host(ctx, FV_I64, 1, &rows, last + count);
     fv_tensor *const part[] = {fv_add(ctx, memory->fixed, memory->none),
