@@ -385,6 +385,8 @@ static void given_gates_stay(void)
     CHECK_OK(ctx, fv_tensor_read(ctx, fv_rnn_run_gates(ctx, &rnn, gates, &p, NULL), first, bytes));
     CHECK_OK(ctx, fv_tensor_read(ctx, fv_rnn_run_gates(ctx, &rnn, gates, &p, NULL), second, bytes));
     CHECK(memcmp(first, second, bytes) == 0);
+    CHECK(fv_rnn_run_gates(ctx, &rnn, gates, &(fv_packed_sequences){0}, NULL) != NULL);
+    CHECK_EQ(fv_ctx_take_error(ctx), FV_ERR_SHAPE);
     fv_packed_free(&p);
     fv_params_destroy(&params);
 }

@@ -270,5 +270,9 @@ fv_tensor *fv_rnn_run_gates(fv_ctx *ctx, const fv_rnn *rnn, fv_tensor *const gat
 {
     mark_invalid(ctx, last);
     if (ctx->error != FV_OK) return ctx->invalid;
+    if (p->sequences == 0) {
+        fv_poison(ctx, FV_ERR_SHAPE, "rnn: expected one sequence or more");
+        return ctx->invalid;
+    }
     return run_layers(ctx, rnn, NULL, gates, p, NULL, false, last);
 }
