@@ -101,7 +101,8 @@ static void show_step(cli_progress *p, const fv_train_event *e)
     bar_text(fields[0], (double)e->step / (double)e->steps, p->live);
     cli_format(fields[1], FIELD_BYTES, "step %llu/%llu", (unsigned long long)e->step,
                (unsigned long long)e->steps);
-    cli_format(fields[2], FIELD_BYTES, "epoch %.2f", e->epoch);
+    fields[2][0] = '\0'; /* data made for every step has no epochs */
+    if (e->epoch > 0) cli_format(fields[2], FIELD_BYTES, "epoch %.2f", e->epoch);
     cli_format(fields[3], FIELD_BYTES, "loss %.4f", e->loss);
     cli_format(fields[4], FIELD_BYTES, "lr %.2g", e->lr);
     cli_format(fields[5], FIELD_BYTES, "%.0f tokens/s", e->tokens_per_second);

@@ -16,6 +16,7 @@ static void train(const char *name, const char *more, const char *report)
     program_run("train %s -o %s -t 1 %s", program_path("r.toml"), program_path(name), more);
     expect(0, "", report);
     expect(0, "", "problem 0    reward ");
+    CHECK(strstr(program.err, "epoch") == NULL); /* nothing is learned from twice */
 }
 
 static int count_of(const char *text, const char *part)

@@ -297,7 +297,7 @@ static fv_status evaluate(void *self, fv_model *model, fv_metric *metrics, int *
     return FV_OK;
 }
 
-/* "problem 3    6.91 of at most 8.72: 0 1 1 4 ..." */
+/* "problem 3    reward 6.91: 0 1 (2 x) 4 ...": an action, and how often it is taken on end. */
 static fv_status add_sample(trials_task *t, fv_game_part part, int64_t number, fv_text *out)
 {
     char line[120];
@@ -306,8 +306,13 @@ static fv_status add_sample(trials_task *t, fv_game_part part, int64_t number, f
     int n = snprintf(line, sizeof line, "problem %-4lld reward %.2f:", (long long)number,
                      t->trials.total[0]);
     FV_TRY(fv_text_append(t->ctx, out, line, (size_t)n));
-    for (int64_t i = 0; i < t->trials.steps; i++) {
-        n = snprintf(line, sizeof line, " %lld", (long long)t->trials.action[i]);
+    for (int64_t i = 0, end; i < t->trials.steps; i = end) {
+        const long long action = t->trials.action[i];
+        for (end = i + 1; end < t->trials.steps && t->trials.action[end] == action;)
+            end++;
+        n = end - i > 1
+                ? snprintf(line, sizeof line, " %lld (%lld x)", action, (long long)(end - i))
+                : snprintf(line, sizeof line, " %lld", action);
         FV_TRY(fv_text_append(t->ctx, out, line, (size_t)n));
     }
     return fv_text_append(t->ctx, out, "\n", 1);
