@@ -371,8 +371,8 @@ static void run_plan(const fv_exec *exec, const fv_conv2d_plan *p, void *const *
  * result: that pays for long sums over narrow images. */
 static bool images_pay(const fv_conv2d_plan *p)
 {
-    enum { SHORT_SUM = 256 };
-    return p->grid[1] < FV_VEC && p->channels * p->taps > SHORT_SUM &&
+    enum { NARROW = 16, SHORT_SUM = 256 };
+    return p->grid[1] < NARROW && p->channels * p->taps > SHORT_SUM &&
            fv_conv2d_images_fit(&p->args);
 }
 
