@@ -47,13 +47,6 @@ static int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
 /* ---- tiles ----------------------------------------------------------------------------- */
 
-FV_INLINE void fill(float *out, int64_t n, fv_vec value)
-{
-    for (; n >= FV_VEC; n -= FV_VEC, out += FV_VEC)
-        fv_vec_store(out, value);
-    if (n > 0) fv_vec_store_part(out, (int)n, value);
-}
-
 /* The pieces of one tile, and the rows of the window that are inside the image for any of them. */
 typedef struct tile_place {
     int64_t from[TILE_PIECES], to[TILE_PIECES];
@@ -142,7 +135,7 @@ static void store_pairs(const conv_job *j, const tile_place *t, const float *eve
             v_store_pairs(out, count, v_load(even, count), v_load(odd, count));
         if (count < t->length[i]) out[2 * count] = even[count];
         for (int64_t row = -t->above[i]; row <= t->below[i]; row++)
-            if (row != 0) fill(out + row * width, t->cols[i], unread);
+            if (row != 0) fv_conv2d_fill(out + row * width, t->cols[i], unread);
     }
 }
 
@@ -272,7 +265,7 @@ static void fill_rows(const void *arg, int64_t begin, int64_t end, int thread)
         float *out = j->dst + (j->first_image * p->to_c + item) * area +
                      (j->at[0].first[0] + j->first_row * p->apart[0]) * width;
         for (int64_t row = 0; row < j->rows; row++, out += p->apart[0] * width)
-            fill(out, width, value);
+            fv_conv2d_fill(out, width, value);
     }
 }
 

@@ -1,6 +1,6 @@
 /* Copies the source of a convolution with pixels as lanes. */
 #include "kernels/simd/conv2d_copy.h"
-#include "kernels/simd/gemm_simd.h"
+#include "kernels/simd/conv2d_tile.h"
 #include "kernels/simd/pairs.h"
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -18,26 +18,21 @@ FV_INLINE bool is_read(const fv_conv2d_plan *p, int axis, int64_t at)
 /* Every step-th element from `at` on of a source row: out[begin, end) are inside the row, and of
  * out[begin, pairs) also the next element. */
 typedef struct row_copy {
-    int64_t at, step, begin, pairs, end, length, width;
+    int64_t at, step, begin, pairs, end, length;
 } row_copy;
 
 static row_copy row_copy_of(const fv_conv2d_plan *p, int64_t remainder)
 {
-    row_copy c = {
-        .at = p->low[1] + remainder, .step = p->step[1], .length = p->cols, .width = p->from[1]};
+    row_copy c = {.at = p->low[1] + remainder, .step = p->step[1], .length = p->cols};
+    const int64_t width = p->from[1];
     c.begin = smaller(c.length, c.at < 0 ? divide_up(-c.at, c.step) : 0);
-    c.end = smaller(c.length, c.width > c.at ? divide_up(c.width - c.at, c.step) : 0);
+    c.end = smaller(c.length, width > c.at ? divide_up(width - c.at, c.step) : 0);
     c.end = larger(c.begin, c.end);
-    c.pairs = larger(c.begin, smaller(c.end, (c.width - c.at) / 2));
+    c.pairs = larger(c.begin, smaller(c.end, (width - c.at) / 2));
     return c;
 }
 
-FV_INLINE void fill_zeros(float *out, int64_t n)
-{
-    for (; n >= FV_VEC; n -= FV_VEC, out += FV_VEC)
-        fv_vec_store(out, fv_vec_zero());
-    if (n > 0) fv_vec_store_part(out, (int)n, fv_vec_zero());
-}
+FV_INLINE void fill_zeros(float *out, int64_t n) { fv_conv2d_fill(out, n, fv_vec_zero()); }
 
 FV_INLINE void copy_run(float *out, const float *in, int64_t n)
 {
@@ -51,6 +46,13 @@ FV_INLINE void copy_even(float *out, const float *in, int64_t pairs)
 {
     vf even, odd;
     V_LOOP(pairs, 0, v_load_pairs(in + 2 * i, count, &even, &odd); v_store(out + i, count, even));
+}
+
+FV_INLINE void copy_pairs(float *even, float *odd, const float *in, int64_t pairs)
+{
+    vf a, b;
+    V_LOOP(pairs, 0, v_load_pairs(in + 2 * i, count, &a, &b); v_store(even + i, count, a);
+           v_store(odd + i, count, b));
 }
 
 FV_INLINE void copy_row(const row_copy *c, float *out, const float *in)
@@ -73,31 +75,18 @@ FV_INLINE void copy_row(const row_copy *c, float *out, const float *in)
 
 /* Both remainders of step 2 at once, c for the first of them: short rows cost what is around the
  * copying. */
-FV_INLINE void copy_both(const row_copy *c, float *out, const float *in)
+FV_INLINE void copy_both(const row_copy *c, int64_t width, float *out, const float *in)
 {
-    const int64_t length = c->length, width = c->width, end = c->pairs;
+    const int64_t length = c->length;
     float *odd = out + length;
     int64_t i = 0, x = c->at;
     for (; i < c->begin; i++, x += 2) {
         out[i] = 0;
         odd[i] = x + 1 >= 0 && x + 1 < width ? in[x + 1] : 0;
     }
-    for (; i + FV_LANES <= end; i += FV_LANES, x += 2 * FV_LANES) {
-        vf a, b;
-        v_load_pairs(in + x, FV_LANES, &a, &b);
-        v_store(out + i, FV_LANES, a);
-        v_store(odd + i, FV_LANES, b);
-    }
-    if (i < end) {
-        const int count = (int)(end - i);
-        vf a, b;
-        v_load_pairs(in + x, count, &a, &b);
-        v_store(out + i, count, a);
-        v_store(odd + i, count, b);
-        i = end;
-        x += 2 * count;
-    }
-    for (; i < length; i++, x += 2) {
+    copy_pairs(out + i, odd + i, in + x, c->pairs - i);
+    x += 2 * (c->pairs - i);
+    for (i = c->pairs; i < length; i++, x += 2) {
         out[i] = x < width ? in[x] : 0;
         odd[i] = x + 1 < width ? in[x + 1] : 0;
     }
@@ -139,7 +128,7 @@ FV_INLINE void copy_plane(const fv_conv2d_copy *j, const row_copy *how, float *o
         else if (!is_read(p, 0, row * skip))
             continue;
         else if (kind == BOTH_ROWS)
-            copy_both(&c, out, in + y * width);
+            copy_both(&c, width, out, in + y * width);
         else
             copy_row(&c, out, in + y * width);
     }

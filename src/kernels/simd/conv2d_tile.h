@@ -18,6 +18,13 @@ enum {
     FV_CONV_MOST_PIECES = FV_VEC / 4            /* of a vector: pieces of at least 4 lanes */
 };
 
+FV_INLINE void fv_conv2d_fill(float *out, int64_t n, fv_vec value)
+{
+    for (; n >= FV_VEC; n -= FV_VEC, out += FV_VEC)
+        fv_vec_store(out, value);
+    if (n > 0) fv_vec_store_part(out, (int)n, value);
+}
+
 /* Offsets are in floats. Row i, channel c and tap k use weights[i weight_row + c weight_channel +
  * with[k]] and the lanes at source + c source_channel + from[k] + piece_from[..]. */
 typedef struct fv_conv2d_tile {
