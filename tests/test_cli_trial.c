@@ -10,13 +10,27 @@ static const char recipe[] =
     "[snail]\nembedding = 6\nstages = \"attention 3 3, tc 4, attention 4 4\"\n"
     "[train]\ntask = \"trials\"\nsteps = 4\nbatch_examples = 8\neval_every = 4\n";
 
-static void train(const char *name, const char *more, const char *report)
+static void train(const char *name, const char *more, const char *report, int steps)
 {
     program_text("r.toml", recipe);
     program_run("train %s -o %s -t 1 %s", program_path("r.toml"), program_path(name), more);
     expect(0, "", report);
     expect(0, "", "problem 0    reward ");
     CHECK(strstr(program.err, "epoch") == NULL); /* nothing is learned from twice */
+    const char *at = strstr(program.err, "problem 0    reward ");
+    at = at ? strchr(at, ':') : NULL;
+    int total = 0, used = 0, times;
+    long before = -1, action;
+    while (at && sscanf(++at, " %ld%n", &action, &used) == 1 && strcspn(at, "\n") > 0) {
+        CHECK(action != before); /* equal ones on end are one run */
+        before = action;
+        at += used;
+        const bool run = sscanf(at, " (%d x)%n", &times, &used) == 1 && at[1] == '(';
+        total += run ? times : 1;
+        if (run) at += used;
+        if (*at != ' ') break;
+    }
+    CHECK_EQ(total, steps);
 }
 
 static int count_of(const char *text, const char *part)
@@ -103,14 +117,19 @@ static void what_does_not_fit_is_refused(void)
     expect(0, "bandit, problem 1: ", "");
 }
 
+static void policies_are_trained(void)
+{
+    train("bandit", "", "bandits of 3 arms, 4 pulls", 4);
+    train("lstm", "--snail.memory lstm", "bandits of 3 arms", 4);
+    train("mdp", "--trials.problem mdp --trials.episodes 2 --trials.horizon 3",
+          "decision processes of 10 states and 3 actions, 2 episodes of 3 steps", 6);
+}
+
 TEST_MAIN(argc, argv)
 {
     TEST_BEGIN(argc, argv);
     program_needed();
-    train("bandit", "", "bandits of 3 arms, 4 pulls");
-    train("lstm", "--snail.memory lstm", "bandits of 3 arms");
-    train("mdp", "--trials.problem mdp --trials.episodes 2 --trials.horizon 3",
-          "decision processes of 10 states and 3 actions, 2 episodes of 3 steps");
+    RUN(policies_are_trained);
     RUN(metrics_are_beside_the_references);
     RUN(a_trial_is_printed);
     RUN(attention_is_shown);

@@ -34,14 +34,17 @@ void test_run(const char *name, void (*fn)(void))
         run.failed++;
     else
         run.passed++;
+    run.name = NULL;
 }
 
 void test_failed(const char *file, int line, const char *fmt, ...)
 {
     enum { MOST = 20 };
+    if (!run.name)
+        run.failed++; /* what is prepared before the first RUN, or cleared after the last */
     run.current++;
     if (run.current > MOST) return;
-    printf("%s:%d: %s: ", file, line, run.name);
+    printf("%s:%d: %s: ", file, line, run.name ? run.name : "outside of RUN");
     va_list ap;
     va_start(ap, fmt);
     vprintf(fmt, ap);
